@@ -1,0 +1,37 @@
+package classify
+
+import "time"
+
+// Kind says what a text is.
+type Kind string
+
+// The kinds of a [Reading].
+const (
+	KindFailure Kind = "failure" // the text names a failure
+	KindBackoff Kind = "backoff" // the text says only that the kubelet waits
+	KindOK      Kind = "ok"      // the text reports a success
+	KindUnknown Kind = "unknown" // not understood, and nothing guessed
+)
+
+// Reading is what a text says. It is never a verdict: a text can only suggest,
+// a probe decides.
+type Reading struct {
+	Kind     Kind      `json:"kind"`
+	Attempts []Finding `json:"attempts,omitempty"` // one per mirror or credential, in the order of the text
+	Best     Finding   `json:"best"`               // the attempt that counts; zero unless Kind is KindFailure
+	Image    string    `json:"image,omitempty"`    // the reference in the text, if any
+	Cached   bool      `json:"cached,omitempty"`   // the text says that no transfer took place
+	Decide   []string  `json:"decide,omitempty"`   // the probes that would settle it: "dns@auth.example.com"
+}
+
+// EventRecord is one event of a cluster, or one line of a log.
+type EventRecord struct {
+	Time      time.Time `json:"time,omitzero"` // last seen; zero = not printed
+	Count     int       `json:"count,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	Message   string    `json:"message"`
+	Namespace string    `json:"namespace,omitempty"`
+	Pod       string    `json:"pod,omitempty"`
+	Node      string    `json:"node,omitempty"`
+	Image     string    `json:"image,omitempty"`
+}
