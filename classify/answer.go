@@ -1,0 +1,258 @@
+package classify
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Who wrote an answer, the values of [HTTPAnswer].Answerer.
+const (
+	answererRegistry    = "registry"
+	answererObjectStore = "object-store"
+	answererHTML        = "html"
+	answererProxy       = "proxy"
+)
+
+// answerFinding turns a complete answer into a finding.
+func answerFinding(a *HTTPAnswer, sc scene) Finding {
+	sc.endpoint = orElse(a.Host, sc.endpoint)
+	sc.operation = orElse(a.Operation, sc.operation)
+	c, alternatives := answerCause(a, true)
+	f := sc.finding(c, answerFacts(a)...)
+	f.Alternatives = alternatives
+	return f
+}
+
+func answerFacts(a *HTTPAnswer) []Fact {
+	var facts []Fact
+	if a.Status > 0 {
+		facts = append(facts, Fact{FactStatus, strconv.Itoa(a.Status)})
+	}
+	for _, code := range a.Codes[:min(len(a.Codes), 8)] {
+		facts = append(facts, fact(FactCode, code)...)
+	}
+	facts = append(facts, fact(FactMessage, a.Message)...)
+	facts = append(facts, fact(FactAnswerer, a.Answerer)...)
+	facts = append(facts, fact(FactMethod, a.Method)...)
+	facts = append(facts, fact(FactURL, a.URL)...)
+	if client := deniedClient(a.Message); client != "" {
+		facts = append(facts, Fact{FactClient, client})
+	}
+	return facts
+}
+
+// answerCause says what an answer means: by who wrote it first, then by its
+// error code, then by its status. credentialKnown tells that a.Credentialed was
+// seen; a text does not show it.
+func answerCause(a *HTTPAnswer, credentialKnown bool) (Cause, []Cause) {
+	if a.Status == 407 {
+		return EndpointProxyAuthRequired, nil
+	}
+	if a.Answerer == answererProxy {
+		return EndpointProxyRefusedConnect, nil
+	}
+	message := strings.ToLower(a.Message)
+	if deniesSource(message) {
+		return EndpointSourceAddressDenied, nil
+	}
+	if a.Status == 400 && plainToTLS(message) {
+		return TLSHTTPSResponseToHTTPClient, nil
+	}
+	if a.Status >= 500 {
+		if strings.Contains(message, "upstream") && a.Answerer == answererRegistry {
+			return RegistryServerError, []Cause{RegistryUpstreamFailed}
+		}
+		return RegistryServerError, nil
+	}
+	if a.Status == 429 || hasCode(a, "TOOMANYREQUESTS") {
+		return RegistryRateLimited, nil
+	}
+	switch a.Answerer {
+	case answererHTML:
+		if a.Status == 401 {
+			// A front end in the registry's place may ask for a login in HTML.
+			c, _ := unauthorizedCause(a, message, credentialKnown)
+			return c, []Cause{EndpointHTMLInsteadOfRegistry}
+		}
+		return EndpointHTMLInsteadOfRegistry, nil
+	case answererObjectStore:
+		switch a.Status {
+		case 401, 403:
+			return EndpointBlobHostForbidden, nil
+		case 404:
+			return ImageBlobUnknown, nil
+		}
+	}
+	if a.Operation == OperationFetchToken {
+		if c := tokenCause(a, message); c != "" {
+			return c, nil
+		}
+	}
+	if c, alternatives := codeCause(a); c != "" {
+		if a.Mirror && a.Status == 404 {
+			return RegistryMirrorMiss, []Cause{c}
+		}
+		if c == IdentityAccessDeniedOrMissing && tokenExpired(message) {
+			return IdentityTokenExpired, nil
+		}
+		return c, alternatives
+	}
+	return statusCause(a, message, credentialKnown)
+}
+
+func statusCause(a *HTTPAnswer, message string, credentialKnown bool) (Cause, []Cause) {
+	switch {
+	case a.Status == 401:
+		return unauthorizedCause(a, message, credentialKnown)
+	case a.Status == 403:
+		if tokenExpired(message) {
+			return IdentityTokenExpired, nil
+		}
+		return IdentityForbidden, []Cause{EndpointSourceAddressDenied, IdentityAccessDeniedOrMissing, RegistryPolicyBlocked}
+	case a.Status == 404 && a.Mirror:
+		return RegistryMirrorMiss, nil
+	case a.Status == 404 && a.Operation == OperationFetchBlob:
+		return ImageBlobUnknown, nil
+	case a.Status == 404:
+		return ImageNotFound, []Cause{IdentityAccessDeniedOrMissing}
+	case a.Status == 405:
+		return EndpointMethodBlocked, nil
+	case a.Status == 412:
+		return RegistryPolicyBlocked, nil
+	case a.Status >= 400:
+		return RegistryClientError, nil
+	case a.Status >= 300:
+		return EndpointBadLocation, nil
+	}
+	return EndpointMalformedResponse, nil
+}
+
+// unauthorizedCause reads a 401 of the registry itself.
+func unauthorizedCause(a *HTTPAnswer, message string, credentialKnown bool) (Cause, []Cause) {
+	switch {
+	case strings.Contains(message, "insufficient_scope"):
+		return IdentityInsufficientScope, []Cause{IdentityAccessDeniedOrMissing}
+	case tokenExpired(message):
+		return IdentityTokenExpired, nil
+	case strings.Contains(message, "invalid_token"):
+		return IdentityTokenRejected, nil
+	case badLogin(message):
+		return IdentityBadCredentials, nil
+	case credentialKnown && !a.Credentialed:
+		return IdentityUnauthenticatedRequest, nil
+	}
+	return IdentityUnauthorized, nil
+}
+
+// tokenCause reads an answer of the token endpoint. A 404 there is not a missing
+// image: the realm leads nowhere.
+func tokenCause(a *HTTPAnswer, message string) Cause {
+	switch a.Status {
+	case 401, 403:
+		if tokenExpired(message) {
+			return IdentityTokenExpired
+		}
+		if badLogin(message) {
+			return IdentityBadCredentials
+		}
+		return IdentityTokenFetchDenied
+	case 400:
+		// RFC 6749 section 5.2: refused grants are a 400.
+		if strings.Contains(message, "invalid_grant") || strings.Contains(message, "invalid_client") ||
+			hasCode(a, "INVALID_GRANT") || hasCode(a, "INVALID_CLIENT") {
+			return IdentityTokenFetchDenied
+		}
+	case 404:
+		return EndpointBadRealm
+	}
+	return ""
+}
+
+// codeCause reads the error codes of the OCI distribution specification, and
+// those that registries add.
+func codeCause(a *HTTPAnswer) (Cause, []Cause) {
+	for _, code := range a.Codes {
+		switch strings.ToUpper(strings.TrimSpace(code)) {
+		case "MANIFEST_UNKNOWN", "TAG_INVALID":
+			return ImageManifestUnknown, nil
+		case "NAME_UNKNOWN":
+			return ImageRepositoryUnknown, []Cause{IdentityAccessDeniedOrMissing}
+		case "BLOB_UNKNOWN", "MANIFEST_BLOB_UNKNOWN":
+			return ImageBlobUnknown, nil
+		case "MANIFEST_INVALID", "MANIFEST_UNVERIFIED":
+			return ImageManifestInvalid, nil
+		case "NAME_INVALID":
+			return ImageInvalidReference, nil
+		case "PROJECTPOLICYVIOLATION":
+			return RegistryPolicyBlocked, nil
+		case "DENIED":
+			if a.Status == 412 {
+				return RegistryPolicyBlocked, nil
+			}
+			return IdentityAccessDeniedOrMissing, []Cause{IdentityForbidden, EndpointSourceAddressDenied}
+		}
+	}
+	return "", nil
+}
+
+func hasCode(a *HTTPAnswer, code string) bool {
+	return slices.ContainsFunc(a.Codes, func(c string) bool { return strings.EqualFold(strings.TrimSpace(c), code) })
+}
+
+// deniesSource reports whether the lower-case message refuses the address or
+// the region that the request came from. No credential helps there.
+func deniesSource(message string) bool {
+	switch {
+	case strings.Contains(message, "client with ip"), strings.Contains(message, "geo-ip blocked"), strings.Contains(message, "geoblocked"):
+		return true
+	case strings.Contains(message, "ip address") || strings.Contains(message, "source ip"):
+		return strings.Contains(message, "not allowed") || strings.Contains(message, "not permitted") ||
+			strings.Contains(message, "blocked")
+	}
+	return false
+}
+
+// deniedClient returns the address that a registry says it saw and refused, in
+// "client with IP '203.0.113.9' is not allowed access".
+func deniedClient(message string) string {
+	lower := asciiLower(message)
+	if !deniesSource(lower) {
+		return ""
+	}
+	i := strings.Index(lower, " ip")
+	if i < 0 {
+		return ""
+	}
+	for _, word := range strings.FieldsFunc(message[i:], func(r rune) bool { return strings.ContainsRune(" '\"`,;()[]", r) }) {
+		if a, err := netip.ParseAddr(strings.TrimRight(word, ".")); err == nil {
+			return a.String()
+		}
+	}
+	return ""
+}
+
+// plainToTLS reports whether the lower-case message is a TLS server's complaint
+// about clear HTTP.
+func plainToTLS(message string) bool {
+	return strings.Contains(message, "http request to an https server") ||
+		strings.Contains(message, "plain http request was sent to https port")
+}
+
+func tokenExpired(message string) bool {
+	return (strings.Contains(message, "token") || strings.Contains(message, "credential")) &&
+		(strings.Contains(message, "has expired") || strings.Contains(message, "is expired") || strings.Contains(message, "expired token"))
+}
+
+func badLogin(message string) bool {
+	for _, w := range []string{
+		"incorrect username or password", "invalid username or password", "wrong username or password", "bad username or password",
+		"invalid username/password", "invalid user name or password", "username or password is incorrect", "incorrect password", "bad credentials",
+	} {
+		if strings.Contains(message, w) {
+			return true
+		}
+	}
+	return false
+}

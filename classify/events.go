@@ -1,0 +1,268 @@
+package classify
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	maxEventsInput  = 64 << 20
+	maxEventRecords = 10_000
+)
+
+// ParseEvents reads what a cluster reported, in the form in which people have
+// it: the output of "kubectl get events -o json" (v1 or events.k8s.io, a list,
+// one event, or several documents), the table of "kubectl describe pod" or
+// "kubectl get events", or plain lines of a log, one record each.
+//
+// Input larger than 64 MiB is an error, and so is input that is none of these.
+// At most 10,000 records come back, the first ones. Messages stay as printed and
+// may hold signed URLs: pass them to [Text] or [Event], and through [Redact]
+// before printing. A table has ages and no times, so Time is zero there; Node is
+// empty where the input does not name it.
+func ParseEvents(r io.Reader) ([]EventRecord, error) {
+	if r == nil {
+		return nil, errors.New("events: no input: the reader is nil")
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxEventsInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("events: reading the input: %w", err)
+	}
+	if len(data) > maxEventsInput {
+		return nil, fmt.Errorf("events: the input is larger than the limit of %d MiB", maxEventsInput>>20)
+	}
+	data = bytes.TrimSpace(decodeUTF16(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
+	switch {
+	case len(data) == 0:
+		return nil, errors.New("events: the input is empty")
+	case bytes.IndexByte(data, 0) >= 0:
+		return nil, errors.New("events: the input is binary, not JSON and not text")
+	case data[0] == '{' || (data[0] == '[' && json.Valid(data)):
+		return parseEventJSON(data)
+	case bytes.HasPrefix(data, []byte("apiVersion:")) || bytes.HasPrefix(data, []byte("items:")) || bytes.HasPrefix(data, []byte("---\napiVersion:")):
+		return nil, errors.New("events: the input is YAML; print the events with -o json")
+	case !utf8.Valid(data):
+		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
+	}
+	return parseEventText(string(data)), nil
+}
+
+// decodeUTF16 turns what a Windows shell writes into a file into UTF-8.
+func decodeUTF16(data []byte) []byte {
+	if len(data) < 2 {
+		return data
+	}
+	var order binary.ByteOrder
+	switch {
+	case data[0] == 0xff && data[1] == 0xfe:
+		order = binary.LittleEndian
+	case data[0] == 0xfe && data[1] == 0xff:
+		order = binary.BigEndian
+	default:
+		return data
+	}
+	units := make([]uint16, 0, len(data)/2)
+	for i := 2; i+1 < len(data); i += 2 {
+		units = append(units, order.Uint16(data[i:]))
+	}
+	return []byte(string(utf16.Decode(units)))
+}
+
+// eventDocument is a list or one event; the fields of v1 and of events.k8s.io
+// stand side by side.
+type eventDocument struct {
+	Kind  string          `json:"kind"`
+	Items json.RawMessage `json:"items"`
+
+	Metadata struct {
+		Namespace         string    `json:"namespace"`
+		CreationTimestamp *jsonTime `json:"creationTimestamp"`
+	} `json:"metadata"`
+	Reason              string      `json:"reason"`
+	Message             string      `json:"message"` // v1
+	Note                string      `json:"note"`    // events.k8s.io
+	Count               int         `json:"count"`
+	DeprecatedCount     int         `json:"deprecatedCount"`
+	FirstTimestamp      *jsonTime   `json:"firstTimestamp"`
+	LastTimestamp       *jsonTime   `json:"lastTimestamp"`
+	DeprecatedLast      *jsonTime   `json:"deprecatedLastTimestamp"`
+	EventTime           *jsonTime   `json:"eventTime"`
+	InvolvedObject      eventObject `json:"involvedObject"`
+	Regarding           eventObject `json:"regarding"`
+	Source              eventSource `json:"source"`
+	DeprecatedSource    eventSource `json:"deprecatedSource"`
+	ReportingComponent  string      `json:"reportingComponent"`
+	ReportingController string      `json:"reportingController"`
+	ReportingInstance   string      `json:"reportingInstance"`
+	Series              struct {
+		Count            int       `json:"count"`
+		LastObservedTime *jsonTime `json:"lastObservedTime"`
+	} `json:"series"`
+}
+
+type eventObject struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+type eventSource struct {
+	Component string `json:"component"`
+	Host      string `json:"host"`
+}
+
+// jsonTime is a time that may be missing or odd: one bad time stamp must not
+// hide a whole list of events.
+type jsonTime struct{ time.Time }
+
+// UnmarshalJSON reads RFC 3339 and leaves anything else zero.
+func (t *jsonTime) UnmarshalJSON(data []byte) error {
+	var s string
+	if json.Unmarshal(data, &s) == nil {
+		if v, err := time.Parse(time.RFC3339, s); err == nil {
+			t.Time = v
+		}
+	}
+	return nil
+}
+
+// parseEventJSON reads one document after the other, and the items of a list one
+// by one: the input may hold more of them than memory should.
+func parseEventJSON(data []byte) ([]EventRecord, error) {
+	records := []EventRecord{}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	for len(records) < maxEventRecords {
+		if data[0] == '[' {
+			return appendItems(records, data, "")
+		}
+		var d eventDocument
+		err := decoder.Decode(&d)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, jsonError(err, decoder.InputOffset())
+		}
+		if records, err = appendDocument(records, &d); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
+}
+
+func jsonError(err error, offset int64) error {
+	var wrongType *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("events: the JSON is cut off: it ends inside a value")
+	case errors.As(err, &wrongType):
+		return fmt.Errorf("events: the JSON is no event list: field %q holds a %s", wrongType.Field, wrongType.Value)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("events: the input is not valid JSON at byte %d: %w", syntax.Offset, err)
+	}
+	return fmt.Errorf("events: the input is not valid JSON after byte %d: %w", offset, err)
+}
+
+// appendDocument adds the events of one document.
+func appendDocument(records []EventRecord, d *eventDocument) ([]EventRecord, error) {
+	switch {
+	case d.Kind == "Event":
+		return append(records, d.record()), nil
+	case !strings.HasSuffix(d.Kind, "List"):
+		return nil, wrongKind(d)
+	case len(d.Items) == 0 || string(d.Items) == "null":
+		return records, nil
+	}
+	return appendItems(records, d.Items, d.Kind)
+}
+
+// appendItems adds the events of a list; other objects in it are passed over.
+func appendItems(records []EventRecord, list []byte, listKind string) ([]EventRecord, error) {
+	decoder := json.NewDecoder(bytes.NewReader(list))
+	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
+		return nil, errors.New("events: the JSON is no event list: items is no array")
+	}
+	var other *eventDocument
+	before := len(records)
+	for decoder.More() && len(records) < maxEventRecords {
+		var item eventDocument
+		if err := decoder.Decode(&item); err != nil {
+			return nil, jsonError(err, decoder.InputOffset())
+		}
+		// A typed list leaves the kind out of its items.
+		if item.Kind == "Event" || (item.Kind == "" && listKind == "EventList") {
+			records = append(records, item.record())
+		} else if other == nil {
+			other = &item
+		}
+	}
+	if len(records) == before && other != nil {
+		return nil, wrongKind(other)
+	}
+	return records, nil
+}
+
+func wrongKind(d *eventDocument) error {
+	if d.Kind == "" {
+		return errors.New(`events: the JSON has no kind; expected an Event or a List of them`)
+	}
+	return fmt.Errorf("events: kind %q is no Event and no List of them", Redact(d.Kind, 64))
+}
+
+func (d *eventDocument) record() EventRecord {
+	object := d.InvolvedObject
+	if object == (eventObject{}) {
+		object = d.Regarding
+	}
+	source := d.Source
+	if source == (eventSource{}) {
+		source = d.DeprecatedSource
+	}
+	r := EventRecord{
+		Time:      firstTime(d.Series.LastObservedTime, d.LastTimestamp, d.DeprecatedLast, d.EventTime, d.FirstTimestamp, d.Metadata.CreationTimestamp),
+		Count:     max(d.Series.Count, d.Count, d.DeprecatedCount, 0),
+		Reason:    boundName(d.Reason),
+		Message:   boundMessage(orElse(d.Message, d.Note)),
+		Namespace: boundName(orElse(object.Namespace, d.Metadata.Namespace)),
+		Node:      boundName(source.Host),
+	}
+	if r.Node == "" && (d.ReportingComponent == "kubelet" || d.ReportingController == "kubelet") {
+		r.Node = boundName(d.ReportingInstance)
+	}
+	switch object.Kind {
+	case "Pod":
+		r.Pod = boundName(object.Name)
+	case "Node":
+		r.Node = orElse(r.Node, boundName(object.Name))
+	}
+	r.Image = imageIn(unescape(r.Message))
+	return r
+}
+
+func firstTime(times ...*jsonTime) time.Time {
+	for _, t := range times {
+		if t != nil && !t.IsZero() {
+			return t.Time
+		}
+	}
+	return time.Time{}
+}
+
+// boundName keeps a name of the API, which has at most 253 characters.
+func boundName(s string) string { return Redact(strings.TrimSpace(s), 256) }
+
+func boundMessage(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -1,0 +1,263 @@
+package classify
+
+import "strings"
+
+// unescape undoes up to three levels of quoting ("\\\"" and "\\n"), which logs
+// put around an error that already has quotes. Other escapes stay: they may be
+// bytes of a malformed answer.
+func unescape(text string) string {
+	for range 3 {
+		if !strings.Contains(text, `\"`) {
+			break
+		}
+		text = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\t`, " ").Replace(text)
+	}
+	if strings.Contains(text, `\n`) {
+		text = strings.NewReplacer(`\n`, "\n").Replace(text)
+	}
+	return text
+}
+
+// splitRecords cuts a pasted table or log into its records. A line that does
+// not look like the start of one belongs to the record before: containerd puts
+// a line break before the registry's message, and terminals wrap.
+func splitRecords(text string) []string {
+	var records []string
+	var lines []string
+	flush := func() {
+		if len(lines) > 0 {
+			records = append(records, strings.Join(lines, "\n"))
+			lines = lines[:0]
+		}
+	}
+	for line := range strings.Lines(text) {
+		trimmed := strings.Trim(line, " \t\r\n\u2502|>")
+		if trimmed == "" {
+			continue
+		}
+		if startsRecord(trimmed) {
+			flush()
+		}
+		if len(records) == 512 {
+			return records
+		}
+		lines = append(lines, trimmed)
+	}
+	flush()
+	return records
+}
+
+func startsRecord(line string) bool {
+	word, _, _ := strings.Cut(line, " ")
+	word, _, _ = strings.Cut(word, "\t")
+	switch word {
+	case "Normal", "Warning", "Failed", "Error:", "BackOff", "Pulling", "Pulled", "ErrImagePull:", "Back-off", "Trying", "FATA[0000]":
+		return true
+	}
+	for _, p := range []string{"time=", "level=", "[ERROR", "E0", "E1", "W0", "W1", "I0", "I1", "ERRO[", "FATA[", "WARN[", "INFO[", "DEBU["} {
+		if strings.HasPrefix(word, p) {
+			return true
+		}
+	}
+	// "17m", "2m35s": an age; "2025-04-29T...": a time stamp; "Nov" "21".
+	if word != "" && word[0] >= '0' && word[0] <= '9' {
+		return isAge(word) || (len(word) >= 10 && word[4] == '-' && word[7] == '-')
+	}
+	if len(word) == 3 && strings.Contains("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", word) {
+		return true
+	}
+	return false
+}
+
+// isAge reports whether word is an age as kubectl prints it: "7s", "2m35s".
+func isAge(word string) bool {
+	digits, units := false, false
+	for _, c := range word {
+		switch {
+		case c >= '0' && c <= '9':
+			digits = true
+		case strings.ContainsRune("dhmsy", c) && digits:
+			units, digits = true, false
+		default:
+			return false
+		}
+	}
+	return units && !digits
+}
+
+// splitAttempts returns the attempts that one record joins: the kubelet's
+// "[a, b]" over credentials, CRI-O's list of mirrors, image before artifact.
+func splitAttempts(record string) []attempt {
+	if i := strings.Index(record, "pull image err: "); i >= 0 {
+		record = record[i+len("pull image err: "):]
+		if j := strings.Index(record, "; artifact err: "); j >= 0 {
+			record = record[:j] // the same fault once more
+		}
+	}
+	if list, before, after, ok := mirrorList(record); ok {
+		var attempts []attempt
+		for _, text := range list {
+			attempts = append(attempts, attempt{text: text, context: before, mirror: true})
+		}
+		return append(attempts, attempt{text: after, context: before})
+	}
+	inner, ok := bracketed(record)
+	if !ok {
+		return []attempt{{text: record}}
+	}
+	var attempts []attempt
+	for _, text := range splitJoined(inner) {
+		attempts = append(attempts, attempt{text: text, context: record[:min(len(record), 512)]})
+	}
+	return attempts
+}
+
+// attempt is one attempt's text and the text that stood before the list.
+type attempt struct {
+	text    string
+	context string
+	mirror  bool
+}
+
+// bracketed returns the inside of the kubelet's list of errors.
+func bracketed(record string) (string, bool) {
+	for _, marker := range []string{`: [`, `:[`} {
+		for from := 0; ; {
+			i := strings.Index(record[from:], marker)
+			if i < 0 {
+				break
+			}
+			i += from + len(marker)
+			from = i
+			if attemptStart(record[i:]) == "" {
+				continue
+			}
+			end := strings.LastIndexByte(record, ']')
+			if end < i {
+				end = len(record) // cut
+			}
+			return record[i:end], true
+		}
+	}
+	return "", false
+}
+
+// attemptStart returns the words with which an attempt's text begins.
+func attemptStart(text string) string {
+	for _, w := range []string{
+		"rpc error: ", "failed to pull and unpack image", "unable to pull image", "initializing source", "Error response from daemon",
+		"pull QPS exceeded", "reading manifest", "RegistryUnavailable: ", "SignatureValidationFailed: ", "copying system image",
+		"writing blob", "reading blob", "parsing image configuration", "Error initializing source",
+	} {
+		if strings.HasPrefix(text, w) {
+			return w
+		}
+	}
+	return ""
+}
+
+// splitJoined splits "a, b" where what follows the comma begins an attempt. A
+// comma alone does not: certificate names are a list, too.
+func splitJoined(inner string) []string {
+	var parts []string
+	from := 0
+	for at := 0; ; {
+		i := strings.Index(inner[at:], ", ")
+		if i < 0 || len(parts) == maxAttempts-1 {
+			break
+		}
+		i += at
+		at = i + 2
+		if attemptStart(inner[at:]) != "" {
+			parts = append(parts, inner[from:i])
+			from = at
+		}
+	}
+	return append(parts, inner[from:])
+}
+
+// mirrorList splits CRI-O's "(Mirrors also failed: [ref: err]\n[ref: err]): ref:
+// err". "Fallback sources" is the same for blobs.
+func mirrorList(record string) (list []string, before, after string, ok bool) {
+	for _, marker := range []string{"(Mirrors also failed: [", "(Fallback sources also failed: ["} {
+		i := strings.Index(record, marker)
+		if i < 0 {
+			continue
+		}
+		rest := record[i+len(marker):]
+		end := strings.Index(rest, "]): ")
+		if end < 0 {
+			if end = strings.Index(rest, "]):"); end < 0 {
+				continue
+			}
+		}
+		for _, sep := range []string{"]\n[", "] ["} {
+			if strings.Contains(rest[:end], sep) {
+				list = strings.SplitN(rest[:end], sep, maxAttempts)
+				break
+			}
+		}
+		if list == nil {
+			list = []string{rest[:end]}
+		}
+		return list, record[:i], rest[end+2:], true
+	}
+	return nil, "", "", false
+}
+
+// imageIn returns the image reference that the text names, "" if none.
+func imageIn(text string) string {
+	for _, marker := range []string{
+		`ull image "`, `pull and unpack image "`, `ulling image "`, `ulled image "`, `Container image "`, `resolve reference "`,
+		`PullImage "`, `apply default image tag "`, `Failed to inspect image "`, `sandbox image "`,
+	} {
+		i := strings.Index(text, marker)
+		if i < 0 {
+			continue
+		}
+		rest := text[i+len(marker):]
+		if end := strings.IndexByte(rest, '"'); end > 0 && end <= 1024 {
+			return cleanImage(rest[:end])
+		}
+	}
+	for _, marker := range []string{"docker://", "image pull failed for ", "pull image ", "manifest for ", "pull access denied for "} {
+		i := strings.Index(text, marker)
+		if i < 0 {
+			continue
+		}
+		rest := text[i+len(marker):]
+		end := strings.IndexAny(rest, " \n\t,\"")
+		if end < 0 {
+			end = len(rest)
+		}
+		ref := strings.TrimRight(rest[:end], ":,.")
+		if marker != "docker://" && !strings.ContainsAny(ref, "/:") {
+			continue // a word, not a reference
+		}
+		return cleanImage(ref)
+	}
+	return ""
+}
+
+// cleanImage joins a reference that a terminal wrapped, and refuses what cannot
+// be one.
+func cleanImage(ref string) string {
+	ref = strings.Join(strings.FieldsFunc(ref, func(r rune) bool { return r <= ' ' || r == '\u2502' }), "")
+	if len(ref) > 512 || strings.ContainsAny(ref, "\"'(){}[]?") {
+		return ""
+	}
+	return Redact(ref, 512)
+}
+
+// imageHost returns the registry host that a reference names in so many words,
+// "" for a short name.
+func imageHost(ref string) string {
+	host, _, ok := strings.Cut(ref, "/")
+	if !ok || !(strings.ContainsAny(host, ".:") || host == "localhost") || strings.ContainsAny(host, " <>@") {
+		return ""
+	}
+	if host == "docker.io" || host == "index.docker.io" {
+		return "registry-1.docker.io"
+	}
+	return host
+}
