@@ -1,0 +1,309 @@
+package wire
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// Credential is what a keychain gave, as plain strings. The zero Credential is
+// anonymous.
+type Credential struct {
+	Username, Password string
+	IdentityToken      string // a refresh token, exchanged at the realm
+	RegistryToken      string // a bearer token, sent as it is
+}
+
+// IsZero says that nothing can be offered.
+func (c Credential) IsZero() bool { return c == Credential{} }
+
+// String never prints a secret.
+func (c Credential) String() string {
+	switch {
+	case c.IsZero():
+		return "anonymous"
+	case c.Username != "":
+		return "user " + c.Username
+	}
+	return "a token"
+}
+
+// GoString keeps %#v from printing a secret.
+func (c Credential) GoString() string { return c.String() }
+
+// Basic returns the Authorization value of HTTP Basic (RFC 7617).
+func (c Credential) Basic() string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.Username+":"+c.Password))
+}
+
+// Token is a bearer token. It has no printable form.
+type Token struct{ value string }
+
+// NewToken wraps a token that was configured and not fetched.
+func NewToken(value string) Token { return Token{value} }
+
+// Authorization returns the Authorization value.
+func (t Token) Authorization() string { return "Bearer " + t.value }
+
+// String never prints the token.
+func (Token) String() string { return "token" }
+
+// GoString keeps %#v from printing the token.
+func (Token) GoString() string { return "token" }
+
+// The ways of asking for a token.
+const (
+	WayPostGet = "post-get" // containerd: POST a form, GET with Basic if that is not offered
+	WayGet     = "get"      // CRI-O and docker: GET with Basic
+)
+
+// TokenRequest says which token is wanted.
+type TokenRequest struct {
+	Challenge  Challenge
+	Repository string // "team/app"; the scope asked for is repository:team/app:pull
+	Credential Credential
+	UserAgent  string
+	Way        string // "" = WayPostGet
+}
+
+// TokenAttempt is one request to the token server.
+type TokenAttempt struct {
+	Method       string `json:"method"`
+	URL          string `json:"url"` // without query
+	Status       int    `json:"status,omitempty"`
+	Credentialed bool   `json:"credentialed"`
+	ElapsedMS    int64  `json:"elapsedMs"`
+}
+
+// TokenResult is what the token server gave.
+type TokenResult struct {
+	Attempts  []TokenAttempt
+	Token     Token
+	HasToken  bool
+	ExpiresIn time.Duration
+	// Granted are the actions on the repository that the token claims, nil if it
+	// cannot be read. The claim is not verified: only the registry can do that.
+	Granted  []string
+	Readable bool
+	// Err is a *classify.HTTPAnswer, *classify.StageError, *BadRealmError,
+	// *MalformedTokenError or *WithheldError; nil if a token came.
+	Err error
+}
+
+// WithheldError says that a credential was not sent although the runtime might
+// have sent it: what follows is therefore not known.
+type WithheldError struct{ Host, Reason string }
+
+func (e *WithheldError) Error() string {
+	return fmt.Sprintf("credential withheld from %s: %s", e.Host, e.Reason)
+}
+
+// MalformedTokenError says that the token server answered 200 without a token.
+type MalformedTokenError struct {
+	Host, Reason string
+	Answerer     string
+}
+
+func (e *MalformedTokenError) Error() string {
+	return fmt.Sprintf("the answer of %s holds no token: %s", e.Host, e.Reason)
+}
+
+// FetchToken asks the challenge's realm for a token, through rt, which must
+// reach that realm. A password is offered by POST first and, when the server
+// does not know that form, by GET with Basic, as containerd does; each request
+// is one attempt of the result. Redirects of a token request are not followed.
+func FetchToken(ctx context.Context, rt http.RoundTripper, in TokenRequest) TokenResult {
+	var res TokenResult
+	realm, err := RealmURL(in.Challenge)
+	if err != nil {
+		res.Err = err
+		return res
+	}
+	cred := in.Credential
+	if !cred.IsZero() && realm.Scheme != "https" {
+		res.Err = &WithheldError{Host: realm.Host, Reason: "the realm is plain http"}
+		return res
+	}
+	if !cred.IsZero() && in.Way != WayGet {
+		res.Err = res.attempt(ctx, rt, postRequest(ctx, realm, in), in.Repository)
+		var answer *classify.HTTPAnswer
+		if !errors.As(res.Err, &answer) || cred.IdentityToken != "" || !fallsBack(answer.Status) {
+			return res
+		}
+	}
+	res.Err = res.attempt(ctx, rt, getRequest(ctx, realm, in), in.Repository)
+	return res
+}
+
+// fallsBack tells after which answers to the POST containerd tries the GET.
+func fallsBack(status int) bool {
+	return slices.Contains([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusMethodNotAllowed}, status)
+}
+
+func scope(in TokenRequest) string {
+	if in.Challenge.Scope != "" {
+		return in.Challenge.Scope
+	}
+	return "repository:" + in.Repository + ":pull"
+}
+
+func postRequest(ctx context.Context, realm *url.URL, in TokenRequest) *http.Request {
+	form := url.Values{"client_id": {"containerd-client"}, "service": {in.Challenge.Service}, "scope": {scope(in)}}
+	if in.Credential.IdentityToken != "" {
+		form.Set("grant_type", "refresh_token")
+		form.Set("refresh_token", in.Credential.IdentityToken)
+	} else {
+		form.Set("grant_type", "password")
+		form.Set("username", in.Credential.Username)
+		form.Set("password", in.Credential.Password)
+	}
+	req := newRequest(ctx, http.MethodPost, realm, form.Encode(), in.UserAgent)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+	return req
+}
+
+func getRequest(ctx context.Context, realm *url.URL, in TokenRequest) *http.Request {
+	u := *realm
+	q := u.Query()
+	if in.Challenge.Service != "" {
+		q.Set("service", in.Challenge.Service)
+	}
+	q.Set("scope", scope(in))
+	u.RawQuery = q.Encode()
+	req := newRequest(ctx, http.MethodGet, &u, "", in.UserAgent)
+	if in.Credential.Username != "" {
+		req.Header.Set("Authorization", in.Credential.Basic())
+	}
+	return req
+}
+
+// newRequest builds a request without parsing u again: a URL that a server gave
+// may parse in one direction only, and must not end in a panic.
+func newRequest(ctx context.Context, method string, u *url.URL, body, agent string) *http.Request {
+	req := &http.Request{Method: method, URL: u, Host: u.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	if body != "" {
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil }
+		req.Body, _ = req.GetBody()
+		req.ContentLength = int64(len(body))
+	}
+	if agent != "" {
+		req.Header.Set("User-Agent", agent)
+	}
+	return req.WithContext(ctx)
+}
+
+// attempt sends one token request and reads the answer into r.
+func (r *TokenResult) attempt(ctx context.Context, rt http.RoundTripper, req *http.Request, repository string) error {
+	start := time.Now()
+	a := TokenAttempt{
+		Method: req.Method, URL: RedactURL(req.URL),
+		Credentialed: req.Header.Get("Authorization") != "" || req.Method == http.MethodPost,
+	}
+	defer func() {
+		a.ElapsedMS = time.Since(start).Milliseconds()
+		r.Attempts = append(r.Attempts, a)
+	}()
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		return withOperation(err)
+	}
+	a.Status = resp.StatusCode
+	if resp.StatusCode != http.StatusOK {
+		answer := ReadAnswer(resp, classify.OperationFetchToken)
+		answer.Credentialed = a.Credentialed
+		return answer
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, MaxToken+1))
+	_ = resp.Body.Close()
+	if err != nil {
+		return withOperation(err)
+	}
+	return r.read(req.URL.Host, resp.Header, raw, repository)
+}
+
+func withOperation(err error) error {
+	var stage *classify.StageError
+	if errors.As(err, &stage) && stage.Operation == "" {
+		stage.Operation = classify.OperationFetchToken
+	}
+	return err
+}
+
+// read parses a token answer: "token" or "access_token" (the distribution
+// token specification allows both).
+func (r *TokenResult) read(host string, h http.Header, raw []byte, repository string) error {
+	if len(raw) > MaxToken {
+		return &MalformedTokenError{Host: host, Answerer: AnswererUnknown, Reason: fmt.Sprintf("more than %d bytes", MaxToken)}
+	}
+	if isHTML(h, raw) {
+		return &MalformedTokenError{Host: host, Answerer: AnswererHTML, Reason: "an HTML page"}
+	}
+	var doc struct {
+		Token       string `json:"token"`
+		AccessToken string `json:"access_token"`
+		ExpiresIn   int64  `json:"expires_in"`
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return &MalformedTokenError{Host: host, Answerer: AnswererUnknown, Reason: "not the JSON that is expected"}
+	}
+	value := doc.Token
+	if value == "" {
+		value = doc.AccessToken
+	}
+	if value == "" {
+		return &MalformedTokenError{Host: host, Answerer: AnswererRegistry, Reason: "neither token nor access_token"}
+	}
+	if strings.ContainsFunc(value, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return &MalformedTokenError{Host: host, Answerer: AnswererRegistry, Reason: "characters that no header may carry"}
+	}
+	r.Token, r.HasToken = Token{value}, true
+	if doc.ExpiresIn > 0 && doc.ExpiresIn < 10*365*24*3600 {
+		r.ExpiresIn = time.Duration(doc.ExpiresIn) * time.Second
+	}
+	r.Granted, r.Readable = claims(value, repository)
+	return nil
+}
+
+// claims reads which actions on repository a token says it grants, from the
+// access claim of the distribution token specification. Nothing is verified: a
+// forged claim misleads nobody, because the read that follows decides.
+func claims(token, repository string) (granted []string, readable bool) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return nil, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	if err != nil {
+		return nil, false
+	}
+	var doc struct {
+		Access *[]struct {
+			Type    string   `json:"type"`
+			Name    string   `json:"name"`
+			Actions []string `json:"actions"`
+		} `json:"access"`
+	}
+	if json.Unmarshal(raw, &doc) != nil || doc.Access == nil {
+		return nil, false
+	}
+	granted = []string{}
+	for _, a := range *doc.Access {
+		if a.Type != "repository" || a.Name != repository {
+			continue
+		}
+		for _, action := range a.Actions[:min(len(a.Actions), 16)] {
+			granted = append(granted, classify.Redact(action, 32))
+		}
+	}
+	return granted, true
+}
