@@ -1,0 +1,118 @@
+package dnscheck
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// Question is one question to one nameserver.
+type Question struct {
+	// Name is the full name, with or without its trailing dot; nothing is ever
+	// appended to it.
+	Name string
+	// Type is "A" or "AAAA".
+	Type string
+}
+
+// Answer is what a nameserver said. An error code is an Answer too.
+type Answer struct {
+	// RCode is the response code by name: "NOERROR", "NXDOMAIN", "SERVFAIL",
+	// "REFUSED", … Empty is read as "NOERROR".
+	RCode string `json:"rcode"`
+	// Addresses are the addresses of the type asked for, in the order of the
+	// answer, at most 64.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// CNAMEs are the targets of the aliases on the way, in the order of the
+	// answer, at most 16, without trailing dot.
+	CNAMEs []string `json:"cnames,omitempty"`
+	// Authoritative is the server's own claim (AA).
+	Authoritative bool `json:"authoritative,omitempty"`
+	// Truncated says that the answer did not fit (TC): the rest needs TCP.
+	Truncated bool `json:"truncated,omitempty"`
+	// RecursionAvailable is the server's own claim (RA).
+	RecursionAvailable bool `json:"recursionAvailable,omitempty"`
+	// Lame says that the server merely pointed elsewhere: no error, no record,
+	// neither authoritative nor recursive. Go's resolver then asks the next one.
+	Lame bool `json:"lame,omitempty"`
+	// TTLSeconds is the shortest lifetime among the records of the answer;
+	// 0 = none, or not to be cached.
+	TTLSeconds int `json:"ttlSeconds,omitempty"`
+	// NegativeTTLSeconds is how long a cache may keep the denial (RFC 2308
+	// section 5); 0 = no denial, or not to be cached.
+	NegativeTTLSeconds int `json:"negativeTtlSeconds,omitempty"`
+	// SOA is the zone whose authority record came with a denial, without trailing
+	// dot: who denies. Empty = not said.
+	SOA string `json:"soa,omitempty"`
+	// Tries is how many datagrams it took; 0 or 1 = the first was answered.
+	Tries int `json:"tries,omitempty"`
+}
+
+// Exchanger asks one nameserver one question, once.
+type Exchanger interface {
+	// Exchange sends q to server over network, "udp" or "tcp", and returns what it
+	// answered. An error is a failure of the transport, with the net and syscall
+	// errors still in its chain, or wraps [ErrMalformed]; a response code is no
+	// error. It returns soon after ctx ends. A truncated answer is returned as it
+	// is: the caller asks again over TCP.
+	Exchange(ctx context.Context, server netip.AddrPort, network string, q Question) (Answer, error)
+}
+
+// ExchangerFunc is a function as an [Exchanger].
+type ExchangerFunc func(ctx context.Context, server netip.AddrPort, network string, q Question) (Answer, error)
+
+// Exchange calls f.
+func (f ExchangerFunc) Exchange(ctx context.Context, server netip.AddrPort, network string, q Question) (Answer, error) {
+	return f(ctx, server, network, q)
+}
+
+// ErrMalformed is in the chain of an [Exchanger]'s error when the nameserver
+// did answer, but not with a message that can be read.
+var ErrMalformed = errors.New("dnscheck: answer cannot be read")
+
+// The most that is kept of one answer. Real answers hold a handful; the rest
+// would only be room for a hostile server.
+const (
+	maxAddresses = 64
+	maxCNAMEs    = 16
+	maxNameText  = 255
+)
+
+const (
+	rcodeOK       = "NOERROR"
+	rcodeNXDomain = "NXDOMAIN"
+	rcodeRefused  = "REFUSED"
+)
+
+// bounded returns a with nothing in it that a report may not hold, whatever
+// Exchanger it came from, and only with addresses of the type asked for.
+func (a Answer) bounded(qtype string) Answer {
+	if a.RCode == "" {
+		a.RCode = rcodeOK
+	}
+	a.RCode = classify.Redact(a.RCode, 32)
+	a.SOA = classify.Redact(a.SOA, maxNameText)
+
+	var addresses []netip.Addr
+	for _, addr := range a.Addresses {
+		// An IPv4 address in an AAAA record stays where it was asked for, in the
+		// form in which it would be dialled.
+		is4 := addr.Is4()
+		addr = addr.Unmap().WithZone("")
+		if addr.IsValid() && is4 == (qtype == "A") && len(addresses) < maxAddresses {
+			addresses = append(addresses, addr)
+		}
+	}
+	a.Addresses = addresses
+
+	var cnames []string
+	for _, c := range a.CNAMEs {
+		if len(cnames) < maxCNAMEs {
+			cnames = append(cnames, classify.Redact(c, maxNameText))
+		}
+	}
+	a.CNAMEs = cnames
+	return a
+}

@@ -1,0 +1,171 @@
+package dnscheck
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// Settings is how the node's files tell a Go program to resolve names.
+type Settings struct {
+	// File is where the nameservers come from, "/etc/resolv.conf"; empty = this
+	// system keeps no such file and nothing is known.
+	File string `json:"file,omitempty"`
+	// Nameservers are those that count, in order, at most three; when the file
+	// names none, the two that Go asks then, see DefaultNameservers.
+	Nameservers []netip.AddrPort `json:"nameservers,omitempty"`
+	// DefaultNameservers says that the file is missing or names no usable
+	// nameserver, so that 127.0.0.1 and ::1 are asked.
+	DefaultNameservers bool `json:"defaultNameservers,omitempty"`
+	// Ignored are nameserver lines that are never asked: after the third, or not
+	// an IP address. At most 16.
+	Ignored []string `json:"ignored,omitempty"`
+	// Search is the search list without trailing dots, at most 32. When the file
+	// has none it is the domain of the node's own name, as for Go, taken from
+	// /etc/hostname.
+	Search []string `json:"search,omitempty"`
+	// NDots is the number of dots from which on a name is asked as it stands
+	// first; 1 unless set.
+	NDots int `json:"ndots"`
+	// Attempts is how often the list of nameservers is gone through; 2 unless set.
+	Attempts int `json:"attempts"`
+	// TimeoutMS is what the runtime waits for one answer; 5000 unless set.
+	TimeoutMS int64 `json:"timeoutMs"`
+	// Rotate says that lookups start at changing nameservers ("options rotate").
+	// A report describes one that starts at the first.
+	Rotate bool `json:"rotate,omitempty"`
+	// SingleRequest says that A and AAAA are asked one after the other.
+	SingleRequest bool `json:"singleRequest,omitempty"`
+	// UseTCP says that the nameservers are asked over TCP only ("options use-vc").
+	UseTCP bool `json:"useTcp,omitempty"`
+	// Order is where names are looked up: "files" (the hosts file) and "dns", one
+	// of them or both.
+	Order []string `json:"order,omitempty"`
+	// HostsFirst says that Order begins with the hosts file.
+	HostsFirst bool `json:"hostsFirst"`
+	// Hosts are the lines of the hosts file, at most 10000. Nil in a [Report],
+	// which holds only those that match.
+	Hosts []HostsEntry `json:"hosts,omitempty"`
+	// Problems says what could not be read or understood, in sentences, at most
+	// 32. Empty = all was read. A missing nsswitch.conf or hosts file is none.
+	Problems []string `json:"problems,omitempty"`
+
+	unknown     string // why the nameservers are not known; "" = they are
+	hostsUnread bool   // a hosts file is there that could not be read
+}
+
+// ReadSettings reads /etc/resolv.conf, /etc/nsswitch.conf and /etc/hosts, as far
+// as they are there, from a file tree whose root is the node's. It never fails:
+// what could not be read is said in [Settings.Problems]. nil = this machine,
+// which is read on Unix only.
+//
+// Symbolic links are followed by fsys alone; a tree under a mounted host root has
+// to keep absolute ones inside of it.
+func ReadSettings(fsys fs.FS) Settings {
+	s, hosts := readSettings(fsys)
+	s.Hosts = parseHosts(hosts, &s.Problems, maxHostsEntries, func([]string) bool { return true })
+	return s
+}
+
+// readSettings is [ReadSettings] with the hosts file still unread, so that a
+// lookup need not build what it does not want.
+func readSettings(fsys fs.FS) (s Settings, hosts []byte) {
+	if fsys == nil {
+		fsys = machine()
+	}
+	if fsys == nil {
+		reason := "resolver settings are not kept in files on " + runtime.GOOS
+		return Settings{Problems: []string{reason}, unknown: reason}, nil
+	}
+
+	var problems []string
+	resolv, err := readFile(fsys, resolvConfFile, &problems)
+	unknown := ""
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// Whether the runtime can read it is not known: its defaults are no answer.
+		unknown = problems[len(problems)-1]
+	}
+	s = parseResolvConf(resolv, nodeDomain(fsys))
+	s.unknown = unknown
+	if unknown != "" {
+		s.Nameservers, s.DefaultNameservers = nil, false
+	}
+	s.Problems = append(problems, s.Problems...)
+
+	nss, _ := readFile(fsys, nsswitchFile, &s.Problems)
+	s.Order = parseNSSwitch(nss, &s.Problems)
+	s.HostsFirst = s.Order[0] == sourceFiles
+
+	hosts, err = readFile(fsys, hostsFile, &s.Problems)
+	s.hostsUnread = err != nil && !errors.Is(err, fs.ErrNotExist)
+	return s, hosts
+}
+
+// machine is the file tree of this machine; nil where settings are not in files.
+func machine() fs.FS {
+	switch runtime.GOOS {
+	case "windows", "plan9", "js", "wasip1":
+		return nil
+	}
+	return os.DirFS("/")
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// readFile reads at most maxFile bytes of a regular file (a pipe would block for
+// ever). A missing resolv.conf is said, other missing files are ordinary.
+func readFile(fsys fs.FS, file string, problems *[]string) ([]byte, error) {
+	data, more, err := readBounded(fsys, strings.TrimPrefix(file, "/"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if file == resolvConfFile {
+			*problems = addProblem(*problems, file, 0, "does not exist")
+		}
+	case err != nil:
+		*problems = addProblem(*problems, file, 0, "could not be read: "+classify.Redact(err.Error(), 256))
+	case more:
+		*problems = addProblem(*problems, file, 0, "is larger than 1 MiB; only the beginning was read")
+	}
+	return data, err
+}
+
+func readBounded(fsys fs.FS, path string) (data []byte, more bool, err error) {
+	info, err := fs.Stat(fsys, path)
+	if err != nil {
+		return nil, false, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, false, errNotRegular
+	}
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	data, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, false, err
+	}
+	if len(data) > maxFile {
+		return data[:maxFile], true, nil
+	}
+	return data, false, nil
+}
+
+// nodeDomain is what follows the first dot of the node's own name, the search
+// list of Go when the file has none; "" = none, or not readable.
+func nodeDomain(fsys fs.FS) string {
+	data, _, err := readBounded(fsys, "etc/hostname")
+	if err != nil {
+		return ""
+	}
+	name, _, _ := strings.Cut(string(data), "\n")
+	_, domain, _ := strings.Cut(strings.TrimSpace(name), ".")
+	return domain
+}
