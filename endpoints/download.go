@@ -1,0 +1,189 @@
+package endpoints
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// Mode says how much of a blob is read.
+type Mode int
+
+// The modes.
+const (
+	// First64K reads the first 64 KiB and closes. The request is the runtime's
+	// own, without a Range, so that it is allowed or refused like the runtime's.
+	// A blob that fits is read whole and its digest is checked.
+	First64K Mode = iota
+	// Whole reads every byte and checks the digest. Memory does not grow with
+	// the blob.
+	Whole
+)
+
+const (
+	firstBytes = 64 << 10
+	copyBuffer = 128 << 10
+	// maxUnsized bounds a blob whose descriptor says no size.
+	maxUnsized = 1 << 30
+)
+
+// Blob asks the source for a blob. On 200 the bytes come from here; a redirect
+// is reported and not followed, see [RequestReport.Redirect] and [Walk.Follow].
+func (w *Walk) Blob(ctx context.Context, rt http.RoundTripper, d Descriptor, mode Mode) *RequestReport {
+	return w.blob(ctx, rt, w.url("blobs", d.Digest), d, mode, 1)
+}
+
+// Follow takes the next hop of a blob to where prev was redirected, without
+// Authorization: a signed URL grants by itself, and a credential has no business
+// at another host. Where the runtime would have sent one and the answer is 401
+// or 403, the report is inconclusive. After [MaxRequests] requests in all, the
+// last report is a failure instead of a redirect.
+func (w *Walk) Follow(ctx context.Context, rt http.RoundTripper, prev *RequestReport, d Descriptor, mode Mode) *RequestReport {
+	if prev != nil && prev.redirect != nil && prev.asked.kind != askBlob {
+		r, _ := w.FollowManifest(ctx, rt, prev)
+		return r
+	}
+	if prev == nil || prev.redirect == nil {
+		return notRedirected(ask{kind: askBlob, method: http.MethodGet})
+	}
+	return w.blob(ctx, rt, prev.redirect, d, mode, prev.Hop+1)
+}
+
+func (w *Walk) blob(ctx context.Context, rt http.RoundTripper, u *url.URL, d Descriptor, mode Mode, hop int) *RequestReport {
+	a := ask{kind: askBlob, method: http.MethodGet, accept: "*/*", digest: d.Digest}
+	if d.MediaType != "" {
+		a.accept = d.MediaType + ", */*"
+	}
+	want, err := parseDigest(d.Digest)
+	if err != nil || d.Size < 0 {
+		r := notRedirected(a)
+		r.unknown("not asked: the descriptor has no usable digest and size")
+		return r
+	}
+	start := time.Now()
+	r, resp := w.send(ctx, rt, u, a, hop)
+	r.Size = d.Size
+	if resp == nil {
+		return r
+	}
+	defer func() { r.ElapsedMS = time.Since(start).Milliseconds() }()
+	if isPage(r.MediaType, nil) && r.MediaType != d.MediaType {
+		r.page(resp)
+		return r
+	}
+	defer resp.Body.Close()
+	if r.coded(resp) {
+		return r
+	}
+	if n := resp.ContentLength; n >= 0 && d.Size > 0 && n != d.Size {
+		r.wrongSize(d, fmt.Sprintf("%d bytes", n))
+		return r
+	}
+	dl := download{want: want, d: d, mode: mode, onBytes: w.OnBytes}
+	dl.read(ctx, r, resp)
+	return r
+}
+
+// download streams one blob through its hash.
+type download struct {
+	want    digest
+	d       Descriptor
+	mode    Mode
+	onBytes func(int64)
+}
+
+// limit is how many bytes are read before the blob is judged. Whole blobs are
+// read to one byte beyond their size, which shows a body that does not end.
+func (dl download) limit() int64 {
+	size := dl.d.Size
+	switch {
+	case dl.mode == First64K && (size == 0 || size > firstBytes):
+		return firstBytes
+	case size == 0:
+		return maxUnsized
+	}
+	return size + 1
+}
+
+func (dl download) read(ctx context.Context, r *RequestReport, resp *http.Response) {
+	h := dl.want.hash()
+	limit := dl.limit()
+	buf := make([]byte, min(limit, copyBuffer))
+	var err error
+	for err == nil && r.Bytes < limit {
+		if ctx.Err() != nil { // a body need not know the context
+			err = context.Cause(ctx)
+			break
+		}
+		var n int
+		n, err = resp.Body.Read(buf[:min(limit-r.Bytes, int64(len(buf)))])
+		if n <= 0 {
+			continue
+		}
+		if r.Bytes == 0 && isPage("", buf[:n]) && !isPage(dl.d.MediaType, nil) {
+			resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(slices.Clone(buf[:n])), resp.Body))
+			r.page(resp)
+			return
+		}
+		r.Bytes += int64(n)
+		h.Write(buf[:n])
+		if dl.onBytes != nil {
+			dl.onBytes(int64(n))
+		}
+	}
+	dl.judge(ctx, r, resp, h, err)
+}
+
+func (dl download) judge(ctx context.Context, r *RequestReport, resp *http.Response, h hash.Hash, err error) {
+	size := dl.d.Size
+	switch {
+	case err != nil && err != io.EOF:
+		r.broken(ctx, classify.StageBody, err, dl.facts(r)...)
+	case size > 0 && r.Bytes > size:
+		r.wrongSize(dl.d, "more")
+	case err == nil && dl.mode == First64K: // the limit was reached first
+		r.Outcome = OutcomeHeld
+	case err == nil:
+		r.unknown("the blob's size is not known and the blob is larger than 1 GiB")
+	case size > 0 && r.Bytes < size && len(resp.TransferEncoding) > 0:
+		// Chunked coding has an end of its own: the sender meant to stop here.
+		r.wrongSize(dl.d, fmt.Sprintf("%d bytes", r.Bytes))
+	case size > 0 && r.Bytes < size:
+		r.broken(ctx, classify.StageBody, io.ErrUnexpectedEOF, dl.facts(r)...)
+	default:
+		got, ok := dl.want.verify(h)
+		if !ok {
+			r.fail(mismatch("blob", r.endpoint, dl.d.Digest, got, r.Bytes))
+			return
+		}
+		r.Complete, r.Outcome = true, OutcomeHeld
+	}
+}
+
+func (dl download) facts(r *RequestReport) []classify.Fact {
+	facts := []classify.Fact{
+		{Key: classify.FactDigest, Value: dl.d.Digest},
+		{Key: classify.FactGot, Value: strconv.FormatInt(r.Bytes, 10) + " bytes"},
+	}
+	if dl.d.Size > 0 {
+		facts = append(facts, classify.Fact{Key: classify.FactSize, Value: strconv.FormatInt(dl.d.Size, 10)})
+	}
+	return facts
+}
+
+func (r *RequestReport) wrongSize(d Descriptor, got string) {
+	r.fail(classify.New(classify.ImageSizeMismatch,
+		fmt.Sprintf("the manifest says that %s has %d bytes, %s sends %s", d.Digest, d.Size, r.endpoint, got),
+		classify.Fact{Key: classify.FactDigest, Value: d.Digest},
+		classify.Fact{Key: classify.FactSize, Value: strconv.FormatInt(d.Size, 10)},
+		classify.Fact{Key: classify.FactGot, Value: got}))
+}

@@ -1,0 +1,271 @@
+package endpoints
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// hostTable is one [host."…"] table of hosts.toml, or its root.
+type hostTable struct {
+	Capabilities []string       `toml:"capabilities"`
+	CA           any            `toml:"ca"`     // a path or a list of paths
+	Client       any            `toml:"client"` // a path, a list of paths, a list of pairs
+	SkipVerify   *bool          `toml:"skip_verify"`
+	Header       map[string]any `toml:"header"`
+	OverridePath bool           `toml:"override_path"`
+	DialTimeout  string         `toml:"dial_timeout"`
+}
+
+// maxSources bounds what one hosts.toml can make a walk do.
+const maxSources = 32
+
+// parseHosts reads hosts.toml: its host tables in the order of the file, then
+// the server, which is the registry itself if the file does not say otherwise.
+// It fails where containerd does (core/remotes/docker/config/hosts.go,
+// parseHostsFile).
+func parseHosts(data []byte, dir string, ref Reference) ([]Source, error) {
+	order, err := hostOrder(data)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		hostTable
+		Server string               `toml:"server"`
+		Host   map[string]hostTable `toml:"host"`
+	}
+	if err := toml.Unmarshal(data, &file); err != nil {
+		return nil, positioned(err)
+	}
+	if len(order) >= maxSources {
+		return nil, fmt.Errorf("it names more than %d hosts", maxSources)
+	}
+	var out []Source
+	for _, name := range order {
+		s, err := file.Host[name].source(name, dir, ref)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	s, err := file.source(file.Server, dir, ref)
+	if err != nil {
+		return nil, err
+	}
+	if s.Host == "" {
+		s = s.upstream(ref)
+	}
+	return append(out, s), nil
+}
+
+// positioned keeps the place of a TOML error and drops the excerpt, which may
+// hold a secret of the header table.
+func positioned(err error) error {
+	var de *toml.DecodeError
+	if errors.As(err, &de) {
+		row, col := de.Position()
+		return fmt.Errorf("line %d, column %d: %s", row, col, classify.Redact(de.Error(), 160))
+	}
+	return errors.New(classify.Redact(err.Error(), 160))
+}
+
+// hostOrder returns the host tables as they follow in the file, which a decoded
+// map has lost. As in containerd only tables with a header of their own count,
+// and sub-tables of the table before do not; hosts given as dotted keys or as an
+// inline table are not used.
+func hostOrder(data []byte) ([]string, error) {
+	var p unstable.Parser
+	p.Reset(data)
+	var order []string
+	last := ""
+	for p.NextExpression() {
+		e := p.Expression()
+		if e.Kind != unstable.Table {
+			continue
+		}
+		var parts []string
+		for it := e.Key(); it.Next(); {
+			parts = append(parts, string(it.Node().Data))
+		}
+		if len(parts) < 2 || parts[0] != "host" || parts[1] == last {
+			continue
+		}
+		last = parts[1]
+		order = append(order, last)
+	}
+	if err := p.Error(); err != nil {
+		return nil, errors.New(classify.Redact(err.Error(), 160))
+	}
+	return order, nil
+}
+
+// source turns a table into a Source; server is its URL, "" for a root without
+// one, which leaves Host empty.
+func (t hostTable) source(server, dir string, ref Reference) (Source, error) {
+	s := Source{File: path.Join(dir, "hosts.toml"), OverridePath: t.OverridePath}
+	if server != "" {
+		if !strings.HasPrefix(server, "http") {
+			server = "https://" + server
+		}
+		u, err := url.Parse(server)
+		if err != nil {
+			return Source{}, fmt.Errorf("a host is not a URL")
+		}
+		if u.Scheme != "https" && u.Scheme != "http" {
+			return Source{}, fmt.Errorf("the scheme of host %s is neither https nor http", classify.Redact(u.Host, 128))
+		}
+		s.Host, s.Scheme = u.Host, u.Scheme
+		s.Base = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: apiPath(u.Path, t.OverridePath)}
+		s.Kind, s.Namespace = KindMirror, ref.Registry
+		// containerd compares the names and not what they lead to (registry.go, isProxy)
+		if u.Host == ref.Registry || ref.Registry == dockerHub && u.Host == dockerHubHost {
+			s.Kind, s.Namespace = KindUpstream, ""
+		}
+	}
+	if t.SkipVerify != nil {
+		s.SkipVerify = *t.SkipVerify
+	}
+	if err := s.setCapabilities(t.Capabilities); err != nil {
+		return Source{}, err
+	}
+	if err := s.setFiles(t, dir); err != nil {
+		return Source{}, err
+	}
+	for name, v := range t.Header {
+		if _, ok := stringList(v); !ok {
+			return Source{}, fmt.Errorf("header %q is neither a string nor a list of strings", classify.Redact(name, 64))
+		}
+		s.HeaderNames = append(s.HeaderNames, classify.Redact(name, 64))
+	}
+	slices.Sort(s.HeaderNames)
+	if t.DialTimeout != "" {
+		d, err := time.ParseDuration(t.DialTimeout)
+		if err != nil {
+			return Source{}, fmt.Errorf("dial_timeout %q is not a duration", classify.Redact(t.DialTimeout, 32))
+		}
+		s.DialTimeoutMS = d.Milliseconds()
+	}
+	tls := t.SkipVerify != nil || t.CA != nil || t.Client != nil
+	s.HTTPSFirst = s.Scheme == "http" && tls && portOf(s.Host) != "80"
+	return s, nil
+}
+
+// apiPath adds /v2 as containerd does; "/" keeps an empty override from being
+// read as "not said".
+func apiPath(p string, override bool) string {
+	if p != "" {
+		p = path.Clean(p)
+	}
+	switch {
+	case override && p == "":
+		return "/"
+	case override || strings.HasSuffix(p, "/v2"):
+		return p
+	}
+	return strings.TrimSuffix(p, "/") + "/v2"
+}
+
+func (s *Source) setCapabilities(names []string) error {
+	if len(names) == 0 {
+		s.Capabilities = []string{CapabilityPull, CapabilityResolve}
+		return nil
+	}
+	for _, name := range names {
+		switch c := strings.ToLower(name); c {
+		case CapabilityPull, CapabilityResolve:
+			if !s.Can(c) {
+				s.Capabilities = append(s.Capabilities, c)
+			}
+		case "push", "referrers": // known, and nothing to a pull
+		default:
+			return fmt.Errorf("capability %q is unknown", classify.Redact(name, 32))
+		}
+	}
+	return nil
+}
+
+func (s *Source) setFiles(t hostTable, dir string) error {
+	abs := func(p string) string {
+		if path.IsAbs(p) || len(p) > 1 && p[1] == ':' {
+			return p
+		}
+		return path.Join(dir, p)
+	}
+	if t.CA != nil {
+		list, ok := stringList(t.CA)
+		if !ok {
+			return errors.New(`"ca" is neither a path nor a list of paths`)
+		}
+		for _, p := range list {
+			s.CAFiles = append(s.CAFiles, abs(p))
+		}
+	}
+	switch v := t.Client.(type) {
+	case nil:
+	case string:
+		s.ClientFiles = [][2]string{{abs(v), ""}}
+	case []any:
+		for _, entry := range v {
+			list, ok := stringList(entry)
+			_, single := entry.(string)
+			switch {
+			case ok && single:
+				s.ClientFiles = append(s.ClientFiles, [2]string{abs(list[0]), ""})
+			case ok && len(list) == 2:
+				s.ClientFiles = append(s.ClientFiles, [2]string{abs(list[0]), abs(list[1])})
+			default:
+				return errors.New(`"client" has an entry that is neither a path nor a pair of paths`)
+			}
+		}
+	default:
+		return errors.New(`"client" is neither a path nor a list`)
+	}
+	return nil
+}
+
+// stringList accepts a string or a list of strings.
+func stringList(v any) ([]string, bool) {
+	switch v := v.(type) {
+	case string:
+		return []string{v}, true
+	case []any:
+		out := make([]string, 0, len(v))
+		for _, e := range v {
+			s, ok := e.(string)
+			if !ok {
+				return nil, false
+			}
+			out = append(out, s)
+		}
+		return out, true
+	}
+	return nil, false
+}
+
+// hasCertificate says whether PEM data adds at least one root, which is what
+// containerd insists on.
+func hasCertificate(data []byte) bool {
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			return false
+		}
+		if block.Type != "CERTIFICATE" || len(block.Headers) != 0 {
+			continue
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err == nil {
+			return true
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package endpoints
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"math/big"
+	"net/url"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+func file(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
+
+func testRoot(t testing.TB) []byte {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "corp root"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func sourcesOf(t *testing.T, fsys fs.FS, image string) ([]Source, []classify.Finding) {
+	ref, err := ParseReference(image)
+	require.NoError(t, err)
+	sources, findings, err := Sources(fsys, ref)
+	require.NoError(t, err)
+	return sources, findings
+}
+
+const (
+	conf2 = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = \"/etc/containerd/certs.d\"\n"
+	conf3 = "version = 3\n[plugins.'io.containerd.cri.v1.images'.registry]\nconfig_path = '/etc/containerd/certs.d'\n"
+)
+
+func bases(sources []Source) (out []string) {
+	for _, s := range sources {
+		out = append(out, s.Base.String())
+	}
+	return out
+}
+
+func TestSourcesWithoutConfiguration(t *testing.T) {
+	t.Parallel()
+	for _, fsys := range []fs.FS{nil, fstest.MapFS{}, fstest.MapFS{"etc/containerd/config.toml": file(conf3)}} {
+		s, f := sourcesOf(t, fsys, "busybox")
+		assert.Empty(t, f)
+		require.Equal(t, []string{"https://registry-1.docker.io/v2"}, bases(s))
+		assert.Equal(t, KindUpstream, s[0].Kind)
+		assert.True(t, s[0].Can(CapabilityPull) && s[0].Can(CapabilityResolve))
+	}
+	s, _ := sourcesOf(t, nil, "localhost:5000/app")
+	assert.Equal(t, []string{"http://localhost:5000/v2"}, bases(s))
+	assert.True(t, s[0].HTTPSFirst && s[0].SkipVerify)
+}
+
+func TestHostsInFileOrder(t *testing.T) {
+	t.Parallel()
+	ca := testRoot(t)
+	hosts := `
+server = "https://registry.corp.test"
+ca = "root.crt"
+[host."https://zeta.corp.test"]
+  capabilities = ["pull"]
+  ca = ["/etc/ssl/corp.pem"]
+  dial_timeout = "2s"
+[host."https://zeta.corp.test".header]
+  X-Secret = "hunter2"
+[host."alpha.corp.test:8443/hub"]
+  override_path = true
+  client = [["c.pem", "c.key"], "both.pem"]
+[host."http://plain.corp.test:5000"]
+  skip_verify = true
+`
+	for dir, conf := range map[string]string{"registry.corp.test": conf2, "_default": conf3} {
+		s, f := sourcesOf(t, fstest.MapFS{
+			"etc/containerd/config.toml":                    file(conf),
+			"etc/containerd/certs.d/" + dir + "/hosts.toml": file(hosts),
+			"etc/containerd/certs.d/" + dir + "/root.crt":   {Data: ca},
+			"etc/containerd/certs.d/" + dir + "/c.pem":      file(""),
+			"etc/containerd/certs.d/" + dir + "/c.key":      file(""),
+			"etc/containerd/certs.d/" + dir + "/both.pem":   file(""),
+			"etc/ssl/corp.pem":                              {Data: ca},
+		}, "registry.corp.test/app")
+		assert.Empty(t, f)
+		require.Equal(t, []string{"https://zeta.corp.test/v2", "https://alpha.corp.test:8443/hub", "http://plain.corp.test:5000/v2", "https://registry.corp.test/v2"}, bases(s))
+		assert.Equal(t, []string{CapabilityPull}, s[0].Capabilities)
+		assert.Equal(t, int64(2000), s[0].DialTimeoutMS)
+		assert.Equal(t, []string{"X-Secret"}, s[0].HeaderNames)
+		assert.Equal(t, [][]byte{ca}, s[0].CA)
+		assert.Equal(t, "registry.corp.test", s[0].Namespace)
+		assert.Equal(t, KindMirror, s[0].Kind)
+		assert.Len(t, s[1].ClientFiles, 2)
+		assert.True(t, s[2].HTTPSFirst && s[2].SkipVerify)
+		assert.Equal(t, KindUpstream, s[3].Kind)
+		assert.Empty(t, s[3].Namespace)
+		assert.Equal(t, [][]byte{ca}, s[3].CA)
+	}
+}
+
+func TestHostDirectories(t *testing.T) {
+	t.Parallel()
+	hosts := func(h string) *fstest.MapFile { return file("[host.\"https://" + h + "\"]\n") }
+	s, _ := sourcesOf(t, fstest.MapFS{
+		"etc/containerd/config.toml":                                 file(conf2),
+		"etc/containerd/certs.d/registry.corp.test_5000_/hosts.toml": hosts("one.corp.test"),
+		"etc/containerd/certs.d/registry.corp.test:5000/hosts.toml":  hosts("two.corp.test"),
+		"etc/containerd/certs.d/_default/hosts.toml":                 hosts("three.corp.test"),
+	}, "registry.corp.test:5000/app")
+	assert.Equal(t, []string{"https://one.corp.test/v2", "https://registry.corp.test:5000/v2"}, bases(s))
+
+	// docker.io goes by its own name, and by the host that serves it when there is no server.
+	s, _ = sourcesOf(t, fstest.MapFS{
+		"etc/containerd/config.toml":                  file(conf2),
+		"etc/containerd/certs.d/docker.io/hosts.toml": hosts("hub.corp.test"),
+	}, "busybox")
+	assert.Equal(t, []string{"https://hub.corp.test/v2", "https://registry-1.docker.io/v2"}, bases(s))
+	assert.Equal(t, "docker.io", s[0].Namespace)
+
+	// A server elsewhere keeps the registry itself from being asked.
+	s, _ = sourcesOf(t, fstest.MapFS{
+		"etc/containerd/config.toml":                  file(conf2),
+		"etc/containerd/certs.d/docker.io/hosts.toml": file("server = 'https://hub.corp.test'\n"),
+	}, "busybox")
+	assert.Equal(t, []string{"https://hub.corp.test/v2"}, bases(s))
+	assert.Equal(t, KindMirror, s[0].Kind)
+}
+
+func TestConfigurationThatIsNotInForce(t *testing.T) {
+	t.Parallel()
+	dir := "etc/containerd/certs.d/registry.corp.test/"
+	for _, tt := range []struct {
+		name  string
+		fsys  fstest.MapFS
+		bases []string
+		cause classify.Cause
+		sev   classify.Severity
+	}{
+		{"syntax", fstest.MapFS{"etc/containerd/config.toml": file(conf2), dir + "hosts.toml": file("[host.\"https://m.corp.test\"\n")},
+			[]string{"https://registry.corp.test/v2"}, classify.NodeRuntimeConfigIgnored, classify.SeverityWarn},
+		{"type", fstest.MapFS{"etc/containerd/config.toml": file(conf2), dir + "hosts.toml": file("[host.\"https://m.corp.test\"]\nskip_verify = \"yes\"\n")},
+			[]string{"https://registry.corp.test/v2"}, classify.NodeRuntimeConfigIgnored, classify.SeverityWarn},
+		{"capability", fstest.MapFS{"etc/containerd/config.toml": file(conf2), dir + "hosts.toml": file("[host.\"https://m.corp.test\"]\ncapabilities = [\"read\"]\n")},
+			[]string{"https://registry.corp.test/v2"}, classify.NodeRuntimeConfigIgnored, classify.SeverityWarn},
+		{"ca missing", fstest.MapFS{"etc/containerd/config.toml": file(conf2), dir + "hosts.toml": file("ca = 'gone.crt'\n")},
+			[]string{"https://registry.corp.test/v2"}, classify.NodeRuntimeConfigInvalid, classify.SeverityFail},
+		{"ca empty", fstest.MapFS{"etc/containerd/config.toml": file(conf2), dir + "hosts.toml": file("ca = 'x.crt'\n"), dir + "x.crt": file("nothing")},
+			[]string{"https://registry.corp.test/v2"}, classify.NodeRuntimeConfigInvalid, classify.SeverityFail},
+		{"client missing", fstest.MapFS{"etc/containerd/config.toml": file(conf2), dir + "hosts.toml": file("client = 'x.pem'\n")},
+			[]string{"https://registry.corp.test/v2"}, classify.NodeRuntimeConfigInvalid, classify.SeverityFail},
+		{"no config_path", fstest.MapFS{dir + "hosts.toml": file("[host.\"https://m.corp.test\"]\n")},
+			[]string{"https://m.corp.test/v2", "https://registry.corp.test/v2"}, classify.NodeRuntimeConfigIgnored, classify.SeverityWarn},
+		{"list of directories", fstest.MapFS{
+			"etc/containerd/config.toml": file("[plugins.cri.registry]\nconfig_path = '/etc/a:/etc/containerd/certs.d'\n"), dir + "hosts.toml": file("[host.\"https://m.corp.test\"]\n")},
+			[]string{"https://m.corp.test/v2", "https://registry.corp.test/v2"}, classify.NodeRuntimeConfigIgnored, classify.SeverityWarn},
+	} {
+		s, f := sourcesOf(t, tt.fsys, "registry.corp.test/app")
+		assert.Equal(t, tt.bases, bases(s), tt.name)
+		require.Equal(t, []classify.Cause{tt.cause}, causes(f), tt.name)
+		assert.Equal(t, tt.sev, f[0].Severity, tt.name)
+	}
+}
+
+func TestCertificateFilesWithoutHostsFile(t *testing.T) {
+	t.Parallel()
+	ca := testRoot(t)
+	dir := "etc/containerd/certs.d/registry.corp.test/"
+	fsys := fstest.MapFS{"etc/containerd/config.toml": file(conf2), dir + "ca.crt": {Data: ca}, dir + "c.cert": file(""), dir + "c.key": file("")}
+	s, f := sourcesOf(t, fsys, "registry.corp.test/app")
+	assert.Empty(t, f)
+	assert.Equal(t, [][]byte{ca}, s[0].CA)
+	assert.Equal(t, [][2]string{{"/" + dir + "c.cert", "/" + dir + "c.key"}}, s[0].ClientFiles)
+	fsys[dir+"hosts.toml"] = file("server = 'https://registry.corp.test'\n")
+	s, _ = sourcesOf(t, fsys, "registry.corp.test/app")
+	assert.Empty(t, s[0].CA, "with a hosts.toml they are not read")
+}
+
+func TestConfigImports(t *testing.T) {
+	t.Parallel()
+	s, f := sourcesOf(t, fstest.MapFS{
+		"etc/containerd/config.toml":                file("version = 3\nimports = ['/etc/containerd/conf.d/*.toml']\n"),
+		"etc/containerd/conf.d/10-hosts.toml":       file("[plugins.'io.containerd.cri.v1.images'.registry]\nconfig_path = '/etc/hosts.d'\n"),
+		"etc/hosts.d/registry.corp.test/hosts.toml": file("[host.'https://m.corp.test']\n"),
+	}, "registry.corp.test/app")
+	assert.Empty(t, f)
+	assert.Equal(t, []string{"https://m.corp.test/v2", "https://registry.corp.test/v2"}, bases(s))
+}
+
+// locked refuses to open anything, as a file system does without the right.
+type locked struct{ fstest.MapFS }
+
+func (l locked) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+}
+func (l locked) Stat(name string) (fs.FileInfo, error) { return l.MapFS.Stat(name) }
+func (l locked) ReadFile(name string) ([]byte, error)  { _, err := l.Open(name); return nil, err }
+
+func TestUnreadableIsNotAbsent(t *testing.T) {
+	t.Parallel()
+	ref, err := ParseReference("registry.corp.test/app")
+	require.NoError(t, err)
+	s, f, err := Sources(locked{fstest.MapFS{"etc/containerd/config.toml": file(conf2)}}, ref)
+	assert.ErrorIs(t, err, fs.ErrPermission)
+	assert.Empty(t, f)
+	assert.Len(t, s, 1)
+}
+
+func TestLegacyMirrorsAreNotPassedOver(t *testing.T) {
+	t.Parallel()
+	conf := "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.registry.mirrors.'docker.io']\nendpoint = ['https://m.corp.test']\n"
+	fsys := fstest.MapFS{"etc/containerd/config.toml": file(conf)}
+	ref, err := ParseReference("busybox")
+	require.NoError(t, err)
+	s, _, err := Sources(fsys, ref)
+	assert.ErrorIs(t, err, errors.ErrUnsupported)
+	assert.Len(t, s, 1)
+	sourcesOf(t, fsys, "registry.corp.test/app") // another registry's mirrors say nothing of this one
+}
+
+func FuzzParseHosts(f *testing.F) {
+	for _, s := range []string{
+		"server = 'x'\n[host.'https://a.test']\ncapabilities = ['pull']\n[host.'https://a.test'.header]\nx = ['y']\n",
+		"[host]\n[host.'http://b.test:5000']\nca = ['a', 'b']\nclient = [['a', 'b'], 'c']\nskip_verify = true\ndial_timeout = '3s'\n",
+		"host = {}\n", "[[host]]\n", "[host.\"\\u0000\"]\n", "server = 'http://['\n",
+	} {
+		f.Add([]byte(s))
+	}
+	ref, _ := ParseReference("registry.corp.test/app")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		sources, err := parseHosts(bytes.Clone(data), "/etc/containerd/certs.d/x", ref)
+		if err != nil {
+			return
+		}
+		if len(sources) == 0 || len(sources) > maxSources {
+			t.Fatalf("%d sources", len(sources))
+		}
+		for _, s := range sources {
+			if s.Base == nil || s.Scheme != "https" && s.Scheme != "http" {
+				t.Fatalf("%+v", s)
+			}
+		}
+	})
+}
+
+func TestProxyFor(t *testing.T) {
+	t.Parallel()
+	proxy := ProxyFor(map[string]string{"https_proxy": "http://user:pw@proxy.corp.test:3128", "NO_PROXY": ".corp.test,10.0.0.0/8"})
+	for in, want := range map[string]string{
+		"https://registry-1.docker.io/v2/": "proxy.corp.test:3128", "https://registry.corp.test/": "", "https://10.20.0.4/": "",
+		"http://plain.example.test/": "", "https://localhost/": "",
+	} {
+		u, _ := url.Parse(in)
+		got, err := proxy(u)
+		require.NoError(t, err)
+		if want == "" {
+			assert.Nil(t, got, in)
+		} else {
+			assert.Equal(t, want, got.Host, in)
+		}
+	}
+	got, err := ProxyFor(nil)(&url.URL{Scheme: "https", Host: "x.test"})
+	assert.NoError(t, err)
+	assert.Nil(t, got)
+}
