@@ -1,0 +1,290 @@
+package tlsauth
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/wire"
+)
+
+// maxCredentials bounds how many matching credentials are tried: each costs
+// requests, and a registry may lock an account that fails often.
+const maxCredentials = 16
+
+// CheckAccess asks whether this identity may read the manifest of image, with
+// the requests that containerd sends for it: HEAD without a credential, the
+// token exchange that the challenge names, HEAD again; then the same for the
+// next credential, as the kubelet does. The names are resolved by the Dialer;
+// the registry is asked over https only, and never without a verified chain.
+//
+// image without tag and digest is read as the kubelet reads it, with the tag
+// latest. If that tag does not exist, the answer is inconclusive: the access was
+// not refused, and no read was seen.
+//
+// An error is a senseless question: no image reference, no usable roots, a
+// keychain that fails.
+func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport, error) {
+	start := time.Now()
+	ref, err := parseImage(image)
+	if err != nil {
+		return nil, err
+	}
+	own := *c
+	if own.Hellos, err = c.hellos(); err != nil {
+		return nil, err
+	}
+	if own.Trust, err = c.roots(); err != nil {
+		return nil, err
+	}
+	own.Roots, own.CA = nil, nil // they are in Trust now
+	if own.Dialer == nil {
+		own.Dialer = guarded()
+	}
+	offers, err := c.offers(ctx, image, ref)
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	a := &access{
+		c: &own, hosts: &hosts{c: &own, pools: map[string]*wire.Pool{}}, offers: offers,
+		host: hostOf(ref), repository: ref.Context().RepositoryStr(), reference: ref.Identifier(),
+		defaulted: untagged(image),
+	}
+	defer a.hosts.close()
+	r := &AccessReport{}
+	if ctx.Err() != nil {
+		r.Inconclusive = ended(ctx)
+	} else {
+		r = a.run(ctx)
+	}
+	r.Registry, r.Repository = a.host, a.repository
+	r.ElapsedMS = time.Since(start).Milliseconds()
+	return r, nil
+}
+
+// untagged tells whether an image names neither tag nor digest.
+func untagged(image string) bool {
+	return !strings.ContainsAny(image[strings.LastIndexByte(image, '/')+1:], ":@")
+}
+
+// hostOf is the host that a runtime contacts for a reference.
+func hostOf(ref name.Reference) string {
+	if host := ref.Context().RegistryStr(); host != name.DefaultRegistry {
+		return host
+	}
+	return "registry-1.docker.io"
+}
+
+// offer is one credential to try.
+type offer struct {
+	info   CredentialInfo
+	secret wire.Credential
+}
+
+// offers asks the keychain. Without any credential the one offer is anonymous.
+func (c *Checker) offers(ctx context.Context, image string, ref name.Reference) ([]offer, error) {
+	anonymous := offer{info: CredentialInfo{Source: "anonymous"}}
+	if c.Keychain == nil {
+		return []offer{anonymous}, nil
+	}
+	found, err := within(ctx, func() ([]Credential, error) { return c.ask(ctx, image, ref) })
+	if err != nil {
+		return nil, fmt.Errorf("tlsauth: the keychain failed: %s", classify.Redact(err.Error(), 200))
+	}
+	var out []offer
+	for _, cred := range found[:min(len(found), maxCredentials)] {
+		o := offer{info: CredentialInfo{Source: cred.Source}, secret: secretOf(cred.Authn)}
+		o.info.Username = classify.Redact(o.secret.Username, 128)
+		out = append(out, o)
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	anonymous.info.Unmatched = true
+	if k, ok := c.Keychain.(interface{ NearestMiss(image string) string }); ok {
+		anonymous.info.NearestMiss = k.NearestMiss(image)
+	}
+	return []offer{anonymous}, nil
+}
+
+func (c *Checker) ask(ctx context.Context, image string, ref name.Reference) ([]Credential, error) {
+	if lister, ok := c.Keychain.(CredentialLister); ok {
+		return lister.Credentials(ctx, image)
+	}
+	auth, err := authn.Resolve(ctx, c.Keychain, ref.Context())
+	if err != nil || auth == nil || auth == authn.Anonymous {
+		return nil, err
+	}
+	config, err := authn.Authorization(ctx, auth)
+	if err != nil || config == nil || *config == (authn.AuthConfig{}) {
+		return nil, err
+	}
+	return []Credential{{Authn: *config, Source: "keychain"}}, nil
+}
+
+func secretOf(a authn.AuthConfig) wire.Credential {
+	s := wire.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
+	if s.Username == "" && s.Password == "" && a.Auth != "" {
+		if user, password, err := decodeAuth(a.Auth); err == nil {
+			s.Username, s.Password = user, password
+		}
+	}
+	return s
+}
+
+// within runs f and returns when ctx ends, even if f does not.
+func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	got := make(chan result, 1)
+	go func() {
+		v, err := f()
+		got <- result{v, err}
+	}()
+	select {
+	case r := <-got:
+		return r.value, r.err
+	case <-ctx.Done():
+		var zero T
+		return zero, context.Cause(ctx)
+	}
+}
+
+// access is one run of CheckAccess.
+type access struct {
+	c     *Checker
+	hosts *hosts
+
+	host, repository, reference string
+	defaulted                   bool // the image names no tag
+	offers                      []offer
+}
+
+// run asks without a credential and, if there is a challenge, with each.
+func (a *access) run(ctx context.Context) *AccessReport {
+	first := a.offers[0].info
+	r := &AccessReport{Credential: CredentialInfo{Source: "anonymous", Unmatched: first.Unmatched, NearestMiss: first.NearestMiss}}
+	challenges := a.read(ctx, r, "")
+	if len(challenges) == 0 {
+		if r.Read && r.Credential.unmatched() {
+			r.warnNoMatch(a.host)
+		}
+		return r
+	}
+	var tries []*AccessReport
+	for _, o := range a.offers {
+		r := a.try(ctx, choose(challenges), o)
+		tries = append(tries, r)
+		if r.Read || ctx.Err() != nil {
+			break
+		}
+	}
+	return join(tries)
+}
+
+// join makes one report of all tries: the one that worked, which makes the
+// failures before it warnings, else the first.
+func join(tries []*AccessReport) *AccessReport {
+	out := tries[0]
+	if last := tries[len(tries)-1]; last.Read {
+		out = last
+	}
+	var attempts []TokenAttempt
+	var findings []classify.Finding
+	for _, t := range tries {
+		attempts = append(attempts, t.Attempts...)
+		for _, f := range t.findings {
+			if out.Read && t != out {
+				f.Severity = classify.SeverityWarn
+			}
+			findings = append(findings, f)
+		}
+		if !out.Read && out.Inconclusive == "" {
+			out.Inconclusive = t.Inconclusive
+		}
+	}
+	out.Attempts, out.findings = attempts, findings
+	return out
+}
+
+// choose takes the challenge that containerd takes: Bearer before Basic.
+func choose(challenges []wire.Challenge) wire.Challenge {
+	for _, scheme := range []string{"bearer", "basic"} {
+		for _, ch := range challenges {
+			if ch.Scheme == scheme {
+				return ch
+			}
+		}
+	}
+	return challenges[0]
+}
+
+// try answers the challenge with one credential and reads.
+func (a *access) try(ctx context.Context, ch wire.Challenge, o offer) *AccessReport {
+	var res wire.TokenResult
+	authorization := ""
+	switch {
+	case ch.Scheme == "bearer" && o.secret.RegistryToken != "":
+		res.Token, res.HasToken = wire.NewToken(o.secret.RegistryToken), true
+	case ch.Scheme == "bearer":
+		res = wire.FetchToken(ctx, a.hosts, wire.TokenRequest{
+			Challenge: ch, Repository: a.repository, Credential: o.secret, UserAgent: a.c.userAgent(),
+		})
+	case ch.Scheme == "basic" && o.secret.Username != "" && o.secret.Password != "":
+		authorization = o.secret.Basic()
+	case ch.Scheme == "basic": // containerd sends no half of a login
+		o.info.Username = ""
+	}
+	r := JudgeToken(ch, o.info, res, a.repository)
+	if ctx.Err() != nil && res.Err != nil {
+		r.findings, r.Inconclusive = nil, ended(ctx)
+		return r
+	}
+	if res.HasToken {
+		authorization = res.Token.Authorization()
+	}
+	if authorization == "" {
+		for i := range r.findings {
+			if r.findings[i].Endpoint == "" {
+				r.findings[i].Endpoint = a.host
+			}
+		}
+		return r
+	}
+	// What the token claims is a claim: the read decides.
+	claims := r.findings
+	r.findings = nil
+	a.read(ctx, r, authorization)
+	switch {
+	case len(claims) == 0 || r.Read:
+	case refusal(r.findings): // the registry agrees with the claim, which says more
+		for i := range claims {
+			claims[i].Certainty = classify.CertaintyProven
+		}
+		r.findings = claims
+	default:
+		r.findings = append(r.findings, claims...)
+	}
+	if r.Read && o.info.unmatched() {
+		r.warnNoMatch(a.host)
+	}
+	return r
+}
+
+func refusal(findings []classify.Finding) bool {
+	return slices.ContainsFunc(findings, func(f classify.Finding) bool { return f.Layer == classify.LayerIdentity })
+}
+
+func (r *AccessReport) warnNoMatch(host string) {
+	f := r.noMatch("and anonymous access suffices")
+	f.Severity, f.Endpoint, f.Operation = classify.SeverityWarn, host, classify.OperationResolveManifest
+	r.findings = append(r.findings, f)
+}

@@ -1,0 +1,81 @@
+package tlsauth
+
+import (
+	"slices"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// AccessReport is what an identity may do with one repository.
+type AccessReport struct {
+	Registry   string `json:"registry,omitempty"` // host[:port] that was asked; "" from JudgeToken
+	Repository string `json:"repository"`         // without host, "team/app"
+	// Challenge is what the registry asked for; zero if it asked for nothing.
+	Challenge  Challenge      `json:"challenge"`
+	Credential CredentialInfo `json:"credential"` // the one that was used last, or that worked
+	// Attempts are the requests to the token server, in order, of all credentials.
+	Attempts    []TokenAttempt `json:"attempts,omitempty"`
+	TokenIssued bool           `json:"tokenIssued"`
+	ExpiresInMS int64          `json:"expiresInMs,omitempty"` // as the token server said; 0 = it did not
+	// Granted are the actions on Repository that the token claims; nil = the
+	// token cannot be read, empty = it claims none. Nobody verified the claim.
+	Granted []string `json:"granted"`
+	// Read says that a manifest was seen to be served to this identity. false
+	// alone proves nothing; JudgeToken never sets it.
+	Read bool `json:"read"`
+	// Inconclusive is why it was not decided; "" = decided.
+	Inconclusive string `json:"inconclusive,omitempty"`
+	ElapsedMS    int64  `json:"elapsedMs"`
+
+	findings []classify.Finding
+}
+
+// Challenge is the demand of a registry, fit to be printed.
+type Challenge struct {
+	Scheme  string `json:"scheme,omitempty"`  // lower case: "bearer", "basic"
+	Realm   string `json:"realm,omitempty"`   // the token server, without query
+	Service string `json:"service,omitempty"` // what the token server calls this registry
+	Scope   string `json:"scope,omitempty"`   // the scope that was demanded, "" if none was
+}
+
+// CredentialInfo says which credential was offered, never the secret.
+type CredentialInfo struct {
+	// Source is "anonymous", "keychain", or where in a pull secret it stands:
+	// "dockerconfigjson key registry.corp.test/team".
+	Source   string `json:"source"`
+	Username string `json:"username,omitempty"`
+	// Unmatched says that a keychain was given and has nothing for this image.
+	Unmatched bool `json:"unmatched,omitempty"`
+	// NearestMiss is the key that came nearest, and what separates it. Only a
+	// keychain of [DockerConfig] can tell; not empty implies Unmatched.
+	NearestMiss string `json:"nearestMiss,omitempty"`
+}
+
+func (c CredentialInfo) unmatched() bool { return c.Unmatched || c.NearestMiss != "" }
+
+// TokenAttempt is one request to a token server.
+type TokenAttempt struct {
+	Method       string `json:"method"`
+	URL          string `json:"url"`              // without query
+	Status       int    `json:"status,omitempty"` // 0 = no answer
+	Credentialed bool   `json:"credentialed"`
+	ElapsedMS    int64  `json:"elapsedMs"`
+}
+
+// Held says that a manifest was read and that nothing failed on the way.
+func (r *AccessReport) Held() bool {
+	return r != nil && r.Read && r.Inconclusive == "" && !r.failed()
+}
+
+func (r *AccessReport) failed() bool {
+	return slices.ContainsFunc(r.findings, func(f classify.Finding) bool { return f.Severity == classify.SeverityFail })
+}
+
+// Findings returns what is wrong, in the order in which it was met. The slice is
+// the caller's own.
+func (r *AccessReport) Findings() []classify.Finding {
+	if r == nil {
+		return nil
+	}
+	return slices.Clone(r.findings)
+}

@@ -1,0 +1,178 @@
+package tlsauth
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// shake is one handshake with one hello.
+type shake struct {
+	hello   Hello
+	dialErr error // *classify.StageError, or the end of the caller's context
+
+	addr    string
+	conn    *tls.Conn // nil unless the handshake completed
+	err     error
+	silent  bool // our own limit ended it
+	asked   atomic.Bool
+	state   tls.ConnectionState
+	elapsed time.Duration
+}
+
+// connect dials once, within the limit. It returns when ctx ends even if the
+// dialer does not; a connection that comes later is closed.
+func (l *look) connect(ctx context.Context) (net.Conn, error) {
+	limit := l.c.limit()
+	dctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
+	defer cancel()
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	got := make(chan result)
+	go func() {
+		conn, err := l.c.dialer().DialContext(dctx, "tcp", l.address)
+		select {
+		case got <- result{conn, err}:
+		case <-dctx.Done():
+			if conn != nil {
+				_ = conn.Close()
+			}
+		}
+	}()
+	fail := func(err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		stage := &classify.StageError{Stage: classify.StageConnect, Endpoint: l.endpoint(), Address: l.address, Err: err}
+		var lookup *net.DNSError
+		if errors.As(err, &lookup) {
+			stage.Stage, stage.Endpoint, stage.Address = classify.StageLookup, l.name, ""
+		}
+		if errors.Is(context.Cause(dctx), errLimit) {
+			stage.Limit = limit
+		}
+		return stage
+	}
+	select {
+	case r := <-got:
+		if r.err != nil {
+			return nil, fail(r.err)
+		}
+		return r.conn, nil
+	case <-dctx.Done():
+		return nil, fail(dctx.Err())
+	}
+}
+
+func (c *Checker) dialer() Dialer {
+	if c.Dialer != nil {
+		return c.Dialer
+	}
+	return &net.Dialer{}
+}
+
+// run makes the handshake on raw, which it closes unless it completes.
+func (s *shake) run(ctx context.Context, l *look, raw net.Conn) {
+	limit := l.c.limit()
+	hctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
+	defer cancel()
+	if a := raw.RemoteAddr(); a != nil {
+		s.addr = a.String()
+	}
+	conn := tls.Client(raw, s.hello.config(l.name, func() { s.asked.Store(true) }))
+	start := time.Now()
+	s.err = conn.HandshakeContext(hctx)
+	s.elapsed = time.Since(start)
+	if s.err != nil {
+		_ = raw.Close()
+		s.silent = ctx.Err() == nil && errors.Is(s.err, context.DeadlineExceeded) && errors.Is(context.Cause(hctx), errLimit)
+		return
+	}
+	s.state, s.conn = conn.ConnectionState(), conn
+	if len(s.state.PeerCertificates) == 0 { // crypto/tls refuses this itself; judged chains have a leaf
+		s.err, s.conn = errors.New("the server sent no certificate"), nil
+		_ = raw.Close()
+	}
+}
+
+func (s *shake) done() bool { return s.conn != nil }
+
+func (s *shake) certs() []*x509.Certificate { return s.state.PeerCertificates }
+
+// ended says that the caller's context, and nothing else, ended this handshake.
+func (s *shake) ended(ctx context.Context) bool {
+	if ctx.Err() == nil || s.done() {
+		return false
+	}
+	if s.dialErr != nil {
+		var stage *classify.StageError
+		return !errors.As(s.dialErr, &stage)
+	}
+	return errors.Is(s.err, ctx.Err())
+}
+
+func (s *shake) remote(fallback string) string {
+	if s.addr != "" {
+		return s.addr
+	}
+	return fallback
+}
+
+func (s *shake) handshake() Handshake {
+	h := Handshake{
+		Hello: s.hello, Done: s.done(), ElapsedMS: s.elapsed.Milliseconds(),
+		ClientCertificateRequested: s.asked.Load(),
+	}
+	if s.done() {
+		h.Version, h.Cipher = tls.VersionName(s.state.Version), tls.CipherSuiteName(s.state.CipherSuite)
+		if s.state.CurveID != 0 {
+			h.Curve = s.state.CurveID.String()
+		}
+	}
+	return h
+}
+
+// finding says why a handshake failed. classical tells that the classical hello
+// completed at the same endpoint.
+func (s *shake) finding(l *look, classical bool) classify.Finding {
+	if s.dialErr != nil {
+		return classify.Error(s.dialErr)
+	}
+	stage := &classify.StageError{Stage: classify.StageHandshake, Endpoint: l.endpoint(), Address: s.remote(l.address), Err: s.err}
+	if s.silent {
+		stage.Limit = l.c.limit()
+		if s.hello == HelloLarge && classical {
+			return l.found(classify.RouteLargeHelloDropped, fmt.Sprintf(
+				"a ClientHello of more than one segment got no answer within %v, while a small one completed the handshake", stage.Limit), s,
+				classify.Fact{Key: classify.FactLimit, Value: stage.Limit.String()}).WithError(stage)
+		}
+		return l.found(classify.EndpointTLSHandshakeTimeout, fmt.Sprintf(
+			"connected, but the TLS handshake was not answered to its end within %v", stage.Limit), s,
+			classify.Fact{Key: classify.FactLimit, Value: stage.Limit.String()}).WithError(stage)
+	}
+	f := classify.Error(stage)
+	f.Facts = append(slices.Clone(f.Facts), classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
+	if alert := f.Fact(classify.FactAlert); alert != "" && s.asked.Load() {
+		// Before TLS 1.3 there was no alert for a certificate that did not come:
+		// servers send bad_certificate or handshake_failure. We offered none, so
+		// none was rejected.
+		f = refine(f, classify.TLSClientCertificateRequired, fmt.Sprintf(
+			"%s: the server asked for a client certificate and ended the handshake with the alert %q when none came", l.endpoint(), alert))
+	}
+	f.Endpoint = l.endpoint()
+	if s.hello == HelloLarge && classical && f.Layer == classify.LayerEndpoint {
+		// A middlebox may also reset what it cannot reassemble.
+		f.Alternatives = append(slices.Clone(f.Alternatives), classify.RouteLargeHelloDropped)
+	}
+	return f
+}

@@ -1,0 +1,126 @@
+package tlsauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"syscall"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/wire"
+)
+
+// hosts sends each request to its own host, and over verified TLS where the URL
+// says https. It is used by one goroutine.
+type hosts struct {
+	c     *Checker // with a dialer and roots
+	pools map[string]*wire.Pool
+}
+
+// trustError says that a host was not reached, or not trusted.
+type trustError struct{ rep *TLSReport }
+
+func (e *trustError) Error() string {
+	if len(e.rep.findings) > 0 {
+		return e.rep.findings[0].Error()
+	}
+	return e.rep.Inconclusive
+}
+
+// RoundTrip makes hosts an [http.RoundTripper].
+func (h *hosts) RoundTrip(req *http.Request) (*http.Response, error) {
+	key := req.URL.Scheme + "://" + req.URL.Host
+	pool := h.pools[key]
+	if pool == nil {
+		u := req.URL
+		pool = &wire.Pool{Header: h.c.requestLimit(), Dial: func(ctx context.Context) (net.Conn, error) { return h.dial(ctx, u) }}
+		h.pools[key] = pool
+	}
+	return pool.RoundTrip(req)
+}
+
+func (h *hosts) close() {
+	for _, p := range h.pools {
+		p.Close()
+	}
+}
+
+func (h *hosts) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	hellos, err := h.c.hellos()
+	if err != nil {
+		return nil, err
+	}
+	look := &look{c: h.c, address: net.JoinHostPort(u.Hostname(), port), name: u.Hostname(), port: port, hellos: hellos[:1]}
+	if u.Scheme == "http" { // an anonymous token request to a realm that is in clear
+		conn, err := look.connect(ctx)
+		if refusedAddress(err) {
+			f := look.addressDenied(&shake{dialErr: err})
+			return nil, &trustError{rep: &TLSReport{Inconclusive: f.Summary, findings: []classify.Finding{f}}}
+		}
+		return conn, err
+	}
+	rep, conn, err := look.run(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case conn == nil:
+		return nil, &trustError{rep: rep}
+	}
+	return conn, nil
+}
+
+// deniedError says that an address is never asked by default.
+type deniedError struct{ addr netip.Addr }
+
+func (e *deniedError) Error() string {
+	return fmt.Sprintf("%s is a link-local or platform address, which is not asked with a credential or for a token", e.addr)
+}
+
+// guarded is the default dialer of CheckAccess. Image names and token realms are
+// chosen by others: a probe that follows them must not become a way to the
+// platform's metadata services.
+func guarded() Dialer {
+	return &net.Dialer{ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		ap, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		if addr := ap.Addr().Unmap().WithZone(""); denied(addr) {
+			return &deniedError{addr: addr}
+		}
+		return nil
+	}}
+}
+
+func denied(addr netip.Addr) bool {
+	if addr.IsLinkLocalUnicast() || addr.IsMulticast() {
+		return true
+	}
+	for _, platform := range []string{"168.63.129.16", "100.100.100.200", "fd00:ec2::254"} {
+		if addr == netip.MustParseAddr(platform) {
+			return true
+		}
+	}
+	return false
+}
+
+// refusedAddress tells whether an error is our own refusal.
+func refusedAddress(err error) bool {
+	var d *deniedError
+	return errors.As(err, &d)
+}
+
+// addressDenied is the finding for it: a warning, because nothing was seen.
+func (l *look) addressDenied(s *shake) classify.Finding {
+	f := l.found(classify.EndpointAddressDenied, "not asked, because the name leads to a link-local or platform address", s).WithError(s.dialErr)
+	f.Severity = classify.SeverityWarn
+	return f
+}

@@ -1,0 +1,93 @@
+package tlsauth
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// TLSReport is what one endpoint showed.
+type TLSReport struct {
+	Target     netip.AddrPort `json:"target"`     // the address that was asked
+	ServerName string         `json:"serverName"` // the name that the certificate must be for
+	// Handshakes has one entry per hello, the runtime's first.
+	Handshakes []Handshake `json:"handshakes"`
+	// Chain is what was sent, leaf first, of the first handshake that got so
+	// far; at most 16 certificates.
+	Chain []Certificate `json:"chain,omitempty"`
+	// Verified says that Chain verifies for ServerName at the time of the check,
+	// with the node's roots. It says nothing about revocation.
+	Verified bool `json:"verified"`
+	// TrustedBy is the file that the root of Chain came from, or "caller's
+	// pool", "system store" or "the endpoint's own CA"; "" unless Verified.
+	TrustedBy string `json:"trustedBy,omitempty"`
+	// Inconclusive is why nothing was decided; "" = decided.
+	Inconclusive string `json:"inconclusive,omitempty"`
+	ElapsedMS    int64  `json:"elapsedMs"`
+
+	findings []classify.Finding
+}
+
+// Handshake is one attempt with one ClientHello.
+type Handshake struct {
+	Hello   Hello  `json:"hello"`
+	Done    bool   `json:"done"`              // the handshake completed; says nothing about trust
+	Version string `json:"version,omitempty"` // "TLS 1.3"
+	Cipher  string `json:"cipher,omitempty"`
+	Curve   string `json:"curve,omitempty"`
+	// ClientCertificateRequested says that the server asked for a certificate of
+	// ours. None is offered. With TLS 1.3 a server that insists says so only
+	// after the handshake, on the first read.
+	ClientCertificateRequested bool           `json:"clientCertificateRequested,omitempty"`
+	ElapsedMS                  int64          `json:"elapsedMs"` // of the handshake, without the connect
+	Error                      string         `json:"error,omitempty"`
+	Cause                      classify.Cause `json:"cause,omitempty"` // "" if it was done, or not tried to its end
+}
+
+// Certificate is one certificate of a chain. All text in it is bounded.
+type Certificate struct {
+	Subject    string    `json:"subject"`
+	Issuer     string    `json:"issuer"`
+	Names      []string  `json:"names,omitempty"` // DNS and IP names, at most 32
+	NotBefore  time.Time `json:"notBefore"`
+	NotAfter   time.Time `json:"notAfter"`
+	SHA256     string    `json:"sha256"`     // fingerprint, hexadecimal
+	SelfSigned bool      `json:"selfSigned"` // signed by its own key
+	IsCA       bool      `json:"isCA"`
+}
+
+// Held says that a handshake with the runtime's hello, the first, completed and
+// that its chain verified.
+func (r *TLSReport) Held() bool {
+	return r != nil && r.Inconclusive == "" && r.Verified && len(r.Handshakes) > 0 && r.Handshakes[0].Done
+}
+
+// Findings returns what is wrong, the decisive finding first. The slice is the
+// caller's own.
+func (r *TLSReport) Findings() []classify.Finding {
+	if r == nil {
+		return nil
+	}
+	return slices.Clone(r.findings)
+}
+
+const maxChain = 16
+
+func describeChain(certs []*x509.Certificate) []Certificate {
+	var out []Certificate
+	for _, cert := range certs[:min(len(certs), maxChain)] {
+		sum := sha256.Sum256(cert.Raw)
+		names, _ := altNames(cert, 32)
+		out = append(out, Certificate{
+			Subject: subject(cert), Issuer: classify.Redact(cert.Issuer.String(), 256), Names: names,
+			NotBefore: cert.NotBefore.UTC(), NotAfter: cert.NotAfter.UTC(),
+			SHA256: hex.EncodeToString(sum[:]), SelfSigned: selfSigned(cert), IsCA: cert.IsCA,
+		})
+	}
+	return out
+}

@@ -1,0 +1,267 @@
+package tlsauth
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Bounds of what is read of a store: the largest bundles in use have well under
+// 1 MiB and a few hundred files.
+const (
+	maxBundle    = 16 << 20
+	maxRootFiles = 4096
+)
+
+// bundles and directories are the lists of crypto/x509 on Linux (root_linux.go),
+// in its order: the first bundle that can be read is taken, and all directories.
+var (
+	bundles = []string{
+		"etc/ssl/certs/ca-certificates.crt",
+		"etc/pki/tls/certs/ca-bundle.crt",
+		"etc/ssl/ca-bundle.pem",
+		"etc/pki/tls/cacert.pem",
+		"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+		"etc/ssl/cert.pem",
+	}
+	directories = []string{"etc/ssl/certs", "etc/pki/tls/certs"}
+)
+
+// Roots are trusted root certificates with the files they came from.
+type Roots struct {
+	// Pool holds them; nil trusts nothing.
+	Pool *x509.CertPool
+	// Files are the files that were read and held at least one certificate, in
+	// the order of reading, with a leading slash. Empty for a system store.
+	Files []string
+	// Unreadable are files and directories that exist and could not be read,
+	// each with the reason. The runtime skips them silently, and so do we.
+	Unreadable []string
+
+	origin map[[sha256.Size]byte]string // which file a certificate came from
+	name   string                       // of a pool without files
+}
+
+// RootFiles are the values of SSL_CERT_FILE and SSL_CERT_DIR in the runtime's
+// environment. The zero RootFiles is Go's own list.
+type RootFiles struct {
+	File string // replaces the list of bundles; "" = the list
+	Dir  string // replaces the list of directories, separated by colons; "" = the list
+}
+
+// ReadRoots reads the roots of a node as a runtime written in Go reads them on
+// Linux, from the node's file tree; nil = this machine, where it is the system
+// store on anything but Linux. A node without any root is no error: then no
+// certificate verifies. An error means that files exist, none of them could be
+// read, and so nothing is known.
+func ReadRoots(fsys fs.FS) (*Roots, error) { return RootFiles{}.Read(fsys) }
+
+// Read is [ReadRoots] with the files of f instead of Go's list.
+func (f RootFiles) Read(fsys fs.FS) (*Roots, error) { return f.read(fsys) }
+
+func (f RootFiles) read(fsys fs.FS) (*Roots, error) {
+	if fsys == nil {
+		if runtime.GOOS != "linux" {
+			pool, err := x509.SystemCertPool()
+			if err != nil {
+				return nil, fmt.Errorf("tlsauth: system roots: %w", err)
+			}
+			return &Roots{Pool: pool, name: "system store"}, nil
+		}
+		fsys = os.DirFS("/")
+	}
+	r := &Roots{Pool: x509.NewCertPool(), origin: make(map[[sha256.Size]byte]string)}
+	files, dirs := bundles, directories
+	if f.File != "" {
+		files = []string{f.File}
+	}
+	if f.Dir != "" {
+		dirs = strings.Split(f.Dir, ":")
+	}
+	for _, file := range files {
+		if r.readFile(fsys, inTree(file)) {
+			break // also when it holds nothing: the runtime looks no further
+		}
+	}
+	for _, dir := range dirs[:min(len(dirs), 64)] {
+		r.readDir(fsys, inTree(dir))
+	}
+	if len(r.origin) == 0 && len(r.Unreadable) > 0 {
+		return nil, fmt.Errorf("tlsauth: no roots could be read: %s", r.Unreadable[0])
+	}
+	return r, nil
+}
+
+// inTree makes an absolute path one of an [fs.FS].
+func inTree(name string) string {
+	if name = strings.TrimPrefix(path.Clean("/"+name), "/"); name == "" {
+		return "."
+	}
+	return name
+}
+
+// readFile adds the certificates of one file; false if it cannot be read.
+func (r *Roots) readFile(fsys fs.FS, name string) bool {
+	data, err := readBounded(fsys, name)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.Unreadable = append(r.Unreadable, fmt.Sprintf("/%s: %s", name, reason(err)))
+		}
+		return false
+	}
+	r.add(data, "/"+name)
+	return true
+}
+
+// readDir adds all files of a directory. Links to a neighbour are passed over,
+// as crypto/x509 does: OpenSSL's hashed names would read each file twice.
+func (r *Roots) readDir(fsys fs.FS, dir string) {
+	entries, err := fs.ReadDir(fsys, dir)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.Unreadable = append(r.Unreadable, fmt.Sprintf("/%s: %s", dir, reason(err)))
+		}
+		return
+	}
+	for _, e := range entries[:min(len(entries), maxRootFiles)] {
+		name := path.Join(dir, e.Name())
+		if e.IsDir() || slices.Contains(r.Files, "/"+name) {
+			continue
+		}
+		if e.Type()&fs.ModeSymlink != 0 {
+			if target, err := fs.ReadLink(fsys, name); err == nil && !strings.Contains(target, "/") {
+				continue
+			}
+		}
+		// An unreadable entry of a directory says nothing: links to nowhere and
+		// private key directories are common there.
+		if data, err := readBounded(fsys, name); err == nil {
+			r.add(data, "/"+name)
+		}
+	}
+}
+
+// readBounded reads one regular file of at most maxBundle bytes.
+func readBounded(fsys fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // asked before opening: opening a pipe may never return
+		return nil, errors.New("not a regular file")
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxBundle+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxBundle {
+		return nil, fmt.Errorf("larger than %d bytes", maxBundle)
+	}
+	return data, nil
+}
+
+// reason is err without the path that an fs.PathError repeats.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+// add takes the certificates of PEM data into the pool and returns how many
+// there were. Blocks that crypto/x509 would pass over are passed over.
+func (r *Roots) add(data []byte, file string) int {
+	n := 0
+	eachCertificate(data, func(cert *x509.Certificate) {
+		n++
+		r.Pool.AddCert(cert)
+		if sum := sha256.Sum256(cert.Raw); r.origin[sum] == "" {
+			r.origin[sum] = file
+		}
+	})
+	if n > 0 {
+		r.Files = append(r.Files, file)
+	}
+	return n
+}
+
+// eachCertificate calls add for every certificate of PEM data, by the rules of
+// [x509.CertPool.AppendCertsFromPEM]: other block types, blocks with headers and
+// certificates that do not parse are passed over.
+func eachCertificate(data []byte, add func(*x509.Certificate)) {
+	if !bytes.Contains(data, []byte("-----BEGIN")) {
+		return // a search for the next block in binary data costs much
+	}
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			return
+		}
+		if block.Type != "CERTIFICATE" || len(block.Headers) != 0 {
+			continue
+		}
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
+			add(cert)
+		}
+	}
+}
+
+// with returns r and the certificates of more, which file names.
+func (r *Roots) with(more []byte, file string) (*Roots, error) {
+	out := &Roots{Pool: r.Pool.Clone(), Files: slices.Clone(r.Files), Unreadable: r.Unreadable, name: r.name}
+	out.origin = make(map[[sha256.Size]byte]string, len(r.origin)+1)
+	for sum, f := range r.origin {
+		out.origin[sum] = f
+	}
+	if out.add(more, file) == 0 {
+		return nil, fmt.Errorf("tlsauth: %s holds no certificate in PEM", file)
+	}
+	return out, nil
+}
+
+// file returns where a root came from.
+func (r *Roots) file(root *x509.Certificate) string {
+	if f := r.origin[sha256.Sum256(root.Raw)]; f != "" {
+		return f
+	}
+	return r.name
+}
+
+// describe names the sources in one line, for a finding.
+func (r *Roots) describe() string {
+	names := r.Files
+	if r.name != "" {
+		names = append([]string{r.name}, names...)
+	}
+	switch {
+	case len(names) == 0:
+		return "none found"
+	case len(names) > 3:
+		return fmt.Sprintf("%s and %d more files", strings.Join(names[:2], ", "), len(names)-2)
+	}
+	return strings.Join(names, ", ")
+}
+
+// knows tells whether a root has this subject, whatever its key. Subjects is
+// deprecated because it leaves out a system store; then "no" only makes a
+// finding less specific.
+func (r *Roots) knows(subject []byte) bool {
+	//lint:ignore SA1019 the pool of a caller can be searched in no other way
+	return slices.ContainsFunc(r.Pool.Subjects(), func(s []byte) bool { return bytes.Equal(s, subject) })
+}

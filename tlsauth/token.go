@@ -1,0 +1,201 @@
+package tlsauth
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/wire"
+)
+
+// JudgeToken says what a token exchange means for the identity. It is pure: the
+// exchange was made by somebody else, at the realm of ch, for repository
+// ("team/app"). Challenges that need no exchange are judged too: Basic without a
+// credential, and schemes that no runtime speaks.
+func JudgeToken(ch wire.Challenge, cred CredentialInfo, res wire.TokenResult, repository string) *AccessReport {
+	r := &AccessReport{
+		Repository: repository, Challenge: describeChallenge(ch), Credential: cred,
+		TokenIssued: res.HasToken, ExpiresInMS: res.ExpiresIn.Milliseconds(),
+	}
+	if res.Readable {
+		r.Granted = append([]string{}, res.Granted...)
+	}
+	for _, a := range res.Attempts {
+		r.Attempts = append(r.Attempts, TokenAttempt(a))
+	}
+	switch ch.Scheme {
+	case "bearer":
+		r.judgeExchange(ch, res)
+	case "basic":
+		if cred.Username == "" {
+			r.deny(classify.New(classify.IdentityNoBasicAuth, "the registry demands a user name and password, and there is no credential to send"))
+		}
+	default:
+		r.deny(classify.New(classify.IdentityChallengeUnsupported, fmt.Sprintf(
+			"the registry demands the authentication scheme %q, which no runtime speaks", classify.Redact(ch.Scheme, 32))))
+	}
+	return r
+}
+
+// judgeExchange reads a bearer exchange.
+func (r *AccessReport) judgeExchange(ch wire.Challenge, res wire.TokenResult) {
+	var (
+		realm     *wire.BadRealmError
+		malformed *wire.MalformedTokenError
+		withheld  *wire.WithheldError
+		trust     *trustError
+		found     classify.Finding
+		answer    *classify.HTTPAnswer
+		stage     *classify.StageError
+	)
+	host := realmHost(ch)
+	switch err := res.Err; {
+	case err == nil:
+		r.judgeGrant()
+	case errors.As(err, &trust):
+		r.take(trust.rep, classify.OperationFetchToken)
+	case errors.As(err, &found):
+		r.findings = append(r.findings, found)
+	case errors.As(err, &realm):
+		r.add(classify.New(classify.EndpointBadRealm, fmt.Sprintf("the challenge names no usable token server: %s", realm.Reason),
+			classify.Fact{Key: classify.FactRealm, Value: classify.Redact(realm.Realm, 200)}).WithError(err), "")
+	case errors.As(err, &withheld):
+		f := classify.New(classify.IdentityPlaintextRefused, fmt.Sprintf("the credential was not sent to %s: %s", classify.Redact(withheld.Host, 200), withheld.Reason)).WithError(err)
+		f.Severity = classify.SeverityWarn // what the runtime would get was not seen
+		r.add(f, withheld.Host)
+		r.Inconclusive = f.Summary
+	case errors.As(err, &malformed):
+		r.add(classify.New(classify.IdentityTokenMalformed, fmt.Sprintf("the token server %s answered 200 without a usable token: %s",
+			classify.Redact(malformed.Host, 200), malformed.Reason)).WithError(err), host)
+	case errors.As(err, &answer):
+		r.denyAnswer(answer)
+	case errors.As(err, &stage):
+		r.findings = append(r.findings, classify.Error(err))
+	default: // the caller's context ended, or the transport was the caller's own
+		r.Inconclusive = "the token exchange did not end: " + classify.Redact(err.Error(), 200)
+	}
+}
+
+// denyAnswer reads a token server's refusal. The meaning of a status is
+// classify's; what is known here in addition is whether a password was offered.
+func (r *AccessReport) denyAnswer(a *classify.HTTPAnswer) {
+	f := classify.Error(a)
+	if a.Status == http.StatusUnauthorized && a.Credentialed && f.Layer == classify.LayerIdentity {
+		f = refine(f, classify.IdentityBadCredentials, fmt.Sprintf("the token server %s refused the credential (%s) with 401", a.Host, r.Credential.Source))
+		f.Alternatives = []classify.Cause{classify.IdentityTokenFetchDenied} // some servers answer 401 for a missing right, too
+	}
+	r.deny(f)
+}
+
+// judgeGrant looks whether the token claims the right to pull.
+func (r *AccessReport) judgeGrant() {
+	if !r.TokenIssued || r.Granted == nil || canPull(r.Granted) {
+		return
+	}
+	granted := "nothing"
+	if len(r.Granted) > 0 {
+		granted = strings.Join(r.Granted, ", ")
+	}
+	f := classify.New(classify.IdentityInsufficientScope, fmt.Sprintf("the token server issued a token that grants %s on %s, not pull", granted, r.Repository),
+		classify.Fact{Key: classify.FactGranted, Value: granted})
+	f.Certainty = classify.CertaintyLikely // a claim: the read decides
+	r.deny(f)
+}
+
+func canPull(granted []string) bool {
+	return slices.Contains(granted, "pull") || slices.Contains(granted, "*")
+}
+
+// deny adds a refusal. If the keychain had nothing for the image, that is the
+// better reading of it, and the refusal what it led to.
+func (r *AccessReport) deny(f classify.Finding) {
+	if f.Layer == classify.LayerIdentity && r.Credential.unmatched() && f.Severity == classify.SeverityFail {
+		better := r.noMatch("so the pull is anonymous and was refused: " + f.Summary)
+		better.Operation, better.Endpoint, better.Certainty = f.Operation, f.Endpoint, f.Certainty
+		better.Facts = append(better.Facts, f.Facts...)
+		better.Alternatives = append([]classify.Cause{f.Cause}, f.Alternatives...)
+		f = better.WithError(f.Unwrap())
+	}
+	r.add(f, realmHostOf(r.Challenge))
+}
+
+// noMatch says that the keychain has nothing for this image.
+func (r *AccessReport) noMatch(consequence string) classify.Finding {
+	summary := "no key of the pull secret matches this image"
+	if r.Credential.NearestMiss != "" {
+		summary += " (the nearest: " + r.Credential.NearestMiss + ")"
+	}
+	return classify.New(classify.IdentityNoMatchingCredential, summary+", "+consequence)
+}
+
+// add completes a finding with who asked, and for what.
+func (r *AccessReport) add(f classify.Finding, endpoint string) {
+	if f.Endpoint == "" {
+		f.Endpoint = endpoint
+	}
+	if f.Operation == "" {
+		f.Operation = classify.OperationFetchToken
+		if r.Challenge.Scheme != "bearer" {
+			f.Operation = classify.OperationResolveManifest
+		}
+	}
+	f.Facts = append(slices.Clone(f.Facts), classify.Fact{Key: classify.FactCredential, Value: r.Credential.Source})
+	if r.Credential.Username != "" {
+		f.Facts = append(f.Facts, classify.Fact{Key: classify.FactUser, Value: r.Credential.Username})
+	}
+	if r.Challenge.Realm != "" && f.Fact(classify.FactRealm) == "" {
+		f.Facts = append(f.Facts, classify.Fact{Key: classify.FactRealm, Value: r.Challenge.Realm})
+	}
+	if r.Challenge.Scope != "" {
+		f.Facts = append(f.Facts, classify.Fact{Key: classify.FactScope, Value: r.Challenge.Scope})
+	}
+	r.findings = append(r.findings, f)
+}
+
+// take adds what is wrong with the TLS, or the way there, of a host.
+func (r *AccessReport) take(rep *TLSReport, op classify.Operation) {
+	for _, f := range rep.findings {
+		f.Operation = op
+		r.findings = append(r.findings, f)
+	}
+	r.Inconclusive = rep.Inconclusive
+}
+
+// refine gives a finding a more specific cause and keeps what was observed.
+func refine(f classify.Finding, cause classify.Cause, summary string) classify.Finding {
+	if f.Cause == cause {
+		return f
+	}
+	out := classify.New(cause, summary, f.Facts...).WithError(f.Unwrap())
+	out.Severity, out.Certainty, out.Operation, out.Endpoint = f.Severity, f.Certainty, f.Operation, f.Endpoint
+	return out
+}
+
+func describeChallenge(ch wire.Challenge) Challenge {
+	c := Challenge{
+		Scheme: classify.Redact(ch.Scheme, 32), Service: classify.Redact(ch.Service, 200), Scope: classify.Redact(ch.Scope, 300),
+	}
+	// The realm of Basic is a title; only that of Bearer is a place.
+	if u, err := wire.RealmURL(ch); err == nil {
+		c.Realm = wire.RedactURL(u)
+	}
+	return c
+}
+
+func realmHost(ch wire.Challenge) string {
+	if u, err := wire.RealmURL(ch); err == nil {
+		return classify.Redact(u.Host, 255)
+	}
+	return ""
+}
+
+// realmHostOf is the host of a realm that was redacted before.
+func realmHostOf(c Challenge) string {
+	if c.Scheme != "bearer" {
+		return ""
+	}
+	return realmHost(wire.Challenge{Realm: c.Realm})
+}
