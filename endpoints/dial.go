@@ -4,53 +4,20 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
-	"syscall"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/wire"
 )
 
-// deniedError says that we refuse to talk to an address.
-type deniedError struct {
-	addr netip.AddrPort
-	err  error
-}
-
-func (e *deniedError) Error() string { return fmt.Sprintf("address %s is refused: %v", e.addr, e.err) }
-func (e *deniedError) Unwrap() error { return e.err }
-
-var (
-	azurePlatform = netip.MustParseAddr("168.63.129.16")
-	awsMetadata6  = netip.MustParseAddr("fd00:ec2::254")
-	aliMetadata   = netip.MustParseAddr("100.100.100.200")
-)
-
-// defaultAllow keeps a registry's redirects and realms from reaching what only
-// this machine can reach. Private ranges are allowed: they are what this library
-// is for.
-func defaultAllow(ap netip.AddrPort) error {
-	switch a := ap.Addr().Unmap().WithZone(""); {
-	case a.IsLinkLocalUnicast(), a.IsLinkLocalMulticast():
-		return errors.New("link-local")
-	case a == azurePlatform, a == awsMetadata6, a == aliMetadata:
-		return errors.New("a cloud's own service")
+func (c *Checker) allow() func(netip.AddrPort) error {
+	if c.AllowAddr != nil {
+		return c.AllowAddr
 	}
-	return nil
-}
-
-func (c *Checker) allow(ap netip.AddrPort) error {
-	check := c.AllowAddr
-	if check == nil {
-		check = defaultAllow
-	}
-	if err := check(ap); err != nil {
-		return &deniedError{ap, err}
-	}
-	return nil
+	return wire.DenyPlatform
 }
 
 // dial returns how a connection to the host of u is made; for https with a
@@ -90,13 +57,7 @@ func (c *Checker) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 	defer cancel()
 	d := c.Dialer
 	if d == nil {
-		d = &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
-			ap, err := netip.ParseAddrPort(address)
-			if err != nil {
-				return err
-			}
-			return c.allow(ap)
-		}}
+		d = &net.Dialer{ControlContext: wire.Guard(c.allow())}
 	}
 	conn, err := d.DialContext(inner, "tcp", hostPort(u))
 	if err != nil {
@@ -109,9 +70,9 @@ func (c *Checker) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 	}
 	// A Dialer of the caller's resolves names itself: look before a byte is sent.
 	if ta, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
-		if err := c.allow(ta.AddrPort()); err != nil {
+		if err := c.allow()(ta.AddrPort()); err != nil {
 			_ = conn.Close()
-			return nil, staged(ctx, inner, classify.StageConnect, u, 0, err)
+			return nil, staged(ctx, inner, classify.StageConnect, u, 0, &wire.DeniedError{Addr: ta.AddrPort(), Err: err})
 		}
 	}
 	return conn, nil
@@ -124,7 +85,7 @@ var curves = []tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256, tls.Cu
 func (c *Checker) handshake(ctx context.Context, u *url.URL, conn net.Conn) (net.Conn, error) {
 	inner, limit, cancel := limited(ctx, c.Handshake, defaultHandshake)
 	defer cancel()
-	tc := tls.Client(conn, &tls.Config{ServerName: u.Hostname(), RootCAs: c.Roots, Time: c.Now, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, CurvePreferences: curves})
+	tc := tls.Client(conn, &tls.Config{ServerName: u.Hostname(), RootCAs: c.Roots, Time: c.Now, MinVersion: tls.VersionTLS12, CurvePreferences: curves})
 	if err := tc.HandshakeContext(inner); err != nil {
 		_ = conn.Close()
 		return nil, staged(ctx, inner, classify.StageHandshake, u, limit, err)

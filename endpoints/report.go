@@ -166,10 +166,10 @@ func (r *RequestReport) broken(ctx context.Context, stage classify.Stage, err er
 		r.unknown(ended(ctx))
 		return
 	}
-	var denied *deniedError
+	var denied *wire.DeniedError
 	if errors.As(err, &denied) {
-		r.warn(classify.New(classify.EndpointAddressDenied, fmt.Sprintf("%s leads to %s, which is not contacted: %v", r.endpoint, denied.addr, denied.err),
-			classify.Fact{Key: classify.FactAddress, Value: denied.addr.String()}))
+		r.warn(classify.New(classify.EndpointAddressDenied, fmt.Sprintf("%s leads to %s, which is not contacted: %v", r.endpoint, denied.Addr, denied.Err),
+			classify.Fact{Key: classify.FactAddress, Value: denied.Addr.String()}))
 		r.unknown(denied.Error())
 		return
 	}

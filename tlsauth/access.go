@@ -2,21 +2,15 @@ package tlsauth
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/wire"
 )
-
-// maxCredentials bounds how many matching credentials are tried: each costs
-// requests, and a registry may lock an account that fails often.
-const maxCredentials = 16
 
 // CheckAccess asks whether this identity may read the manifest of image, with
 // the requests that containerd sends for it: HEAD without a credential, the
@@ -47,7 +41,7 @@ func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport,
 	if own.Dialer == nil {
 		own.Dialer = guarded()
 	}
-	offers, err := c.offers(ctx, image, ref)
+	offers, err := Offers(ctx, c.Keychain, image)
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
@@ -81,83 +75,6 @@ func hostOf(ref name.Reference) string {
 	return "registry-1.docker.io"
 }
 
-// offer is one credential to try.
-type offer struct {
-	info   CredentialInfo
-	secret wire.Credential
-}
-
-// offers asks the keychain. Without any credential the one offer is anonymous.
-func (c *Checker) offers(ctx context.Context, image string, ref name.Reference) ([]offer, error) {
-	anonymous := offer{info: CredentialInfo{Source: "anonymous"}}
-	if c.Keychain == nil {
-		return []offer{anonymous}, nil
-	}
-	found, err := within(ctx, func() ([]Credential, error) { return c.ask(ctx, image, ref) })
-	if err != nil {
-		return nil, fmt.Errorf("tlsauth: the keychain failed: %s", classify.Redact(err.Error(), 200))
-	}
-	var out []offer
-	for _, cred := range found[:min(len(found), maxCredentials)] {
-		o := offer{info: CredentialInfo{Source: cred.Source}, secret: secretOf(cred.Authn)}
-		o.info.Username = classify.Redact(o.secret.Username, 128)
-		out = append(out, o)
-	}
-	if len(out) > 0 {
-		return out, nil
-	}
-	anonymous.info.Unmatched = true
-	if k, ok := c.Keychain.(interface{ NearestMiss(image string) string }); ok {
-		anonymous.info.NearestMiss = k.NearestMiss(image)
-	}
-	return []offer{anonymous}, nil
-}
-
-func (c *Checker) ask(ctx context.Context, image string, ref name.Reference) ([]Credential, error) {
-	if lister, ok := c.Keychain.(CredentialLister); ok {
-		return lister.Credentials(ctx, image)
-	}
-	auth, err := authn.Resolve(ctx, c.Keychain, ref.Context())
-	if err != nil || auth == nil || auth == authn.Anonymous {
-		return nil, err
-	}
-	config, err := authn.Authorization(ctx, auth)
-	if err != nil || config == nil || *config == (authn.AuthConfig{}) {
-		return nil, err
-	}
-	return []Credential{{Authn: *config, Source: "keychain"}}, nil
-}
-
-func secretOf(a authn.AuthConfig) wire.Credential {
-	s := wire.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
-	if s.Username == "" && s.Password == "" && a.Auth != "" {
-		if user, password, err := decodeAuth(a.Auth); err == nil {
-			s.Username, s.Password = user, password
-		}
-	}
-	return s
-}
-
-// within runs f and returns when ctx ends, even if f does not.
-func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	got := make(chan result, 1)
-	go func() {
-		v, err := f()
-		got <- result{v, err}
-	}()
-	select {
-	case r := <-got:
-		return r.value, r.err
-	case <-ctx.Done():
-		var zero T
-		return zero, context.Cause(ctx)
-	}
-}
-
 // access is one run of CheckAccess.
 type access struct {
 	c     *Checker
@@ -165,12 +82,12 @@ type access struct {
 
 	host, repository, reference string
 	defaulted                   bool // the image names no tag
-	offers                      []offer
+	offers                      []Offer
 }
 
 // run asks without a credential and, if there is a challenge, with each.
 func (a *access) run(ctx context.Context) *AccessReport {
-	first := a.offers[0].info
+	first := a.offers[0].Info
 	r := &AccessReport{Credential: CredentialInfo{Source: "anonymous", Unmatched: first.Unmatched, NearestMiss: first.NearestMiss}}
 	challenges := a.read(ctx, r, "")
 	if len(challenges) == 0 {
@@ -228,22 +145,22 @@ func choose(challenges []wire.Challenge) wire.Challenge {
 }
 
 // try answers the challenge with one credential and reads.
-func (a *access) try(ctx context.Context, ch wire.Challenge, o offer) *AccessReport {
+func (a *access) try(ctx context.Context, ch wire.Challenge, o Offer) *AccessReport {
 	var res wire.TokenResult
 	authorization := ""
 	switch {
-	case ch.Scheme == "bearer" && o.secret.RegistryToken != "":
-		res.Token, res.HasToken = wire.NewToken(o.secret.RegistryToken), true
+	case ch.Scheme == "bearer" && o.Secret.RegistryToken != "":
+		res.Token, res.HasToken = wire.NewToken(o.Secret.RegistryToken), true
 	case ch.Scheme == "bearer":
 		res = wire.FetchToken(ctx, a.hosts, wire.TokenRequest{
-			Challenge: ch, Repository: a.repository, Credential: o.secret, UserAgent: a.c.userAgent(),
+			Challenge: ch, Repository: a.repository, Credential: o.Secret, UserAgent: a.c.userAgent(),
 		})
-	case ch.Scheme == "basic" && o.secret.Username != "" && o.secret.Password != "":
-		authorization = o.secret.Basic()
+	case ch.Scheme == "basic" && o.Secret.Username != "" && o.Secret.Password != "":
+		authorization = o.Secret.Basic()
 	case ch.Scheme == "basic": // containerd sends no half of a login
-		o.info.Username = ""
+		o.Info.Username = ""
 	}
-	r := JudgeToken(ch, o.info, res, a.repository)
+	r := JudgeToken(ch, o.Info, res, a.repository)
 	if ctx.Err() != nil && res.Err != nil {
 		r.findings, r.Inconclusive = nil, ended(ctx)
 		return r
@@ -273,7 +190,7 @@ func (a *access) try(ctx context.Context, ch wire.Challenge, o offer) *AccessRep
 	default:
 		r.findings = append(r.findings, claims...)
 	}
-	if r.Read && o.info.unmatched() {
+	if r.Read && o.Info.unmatched() {
 		r.warnNoMatch(a.host)
 	}
 	return r

@@ -3,12 +3,9 @@ package tlsauth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"syscall"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/wire"
@@ -77,44 +74,14 @@ func (h *hosts) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 	return conn, nil
 }
 
-// deniedError says that an address is never asked by default.
-type deniedError struct{ addr netip.Addr }
-
-func (e *deniedError) Error() string {
-	return fmt.Sprintf("%s is a link-local or platform address, which is not asked with a credential or for a token", e.addr)
-}
-
 // guarded is the default dialer of CheckAccess. Image names and token realms are
 // chosen by others: a probe that follows them must not become a way to the
 // platform's metadata services.
-func guarded() Dialer {
-	return &net.Dialer{ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-		ap, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return err
-		}
-		if addr := ap.Addr().Unmap().WithZone(""); denied(addr) {
-			return &deniedError{addr: addr}
-		}
-		return nil
-	}}
-}
-
-func denied(addr netip.Addr) bool {
-	if addr.IsLinkLocalUnicast() || addr.IsMulticast() {
-		return true
-	}
-	for _, platform := range []string{"168.63.129.16", "100.100.100.200", "fd00:ec2::254"} {
-		if addr == netip.MustParseAddr(platform) {
-			return true
-		}
-	}
-	return false
-}
+func guarded() Dialer { return &net.Dialer{ControlContext: wire.Guard(wire.DenyPlatform)} }
 
 // refusedAddress tells whether an error is our own refusal.
 func refusedAddress(err error) bool {
-	var d *deniedError
+	var d *wire.DeniedError
 	return errors.As(err, &d)
 }
 

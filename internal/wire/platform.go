@@ -1,0 +1,60 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+)
+
+// DeniedError says that an address is not contacted: nothing was seen of it, so
+// it proves nothing about the target.
+type DeniedError struct {
+	Addr netip.AddrPort
+	Err  error // why
+}
+
+func (e *DeniedError) Error() string { return fmt.Sprintf("%v is not contacted: %v", e.Addr, e.Err) }
+
+// Unwrap returns the reason.
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+var (
+	errLinkLocal = errors.New("it is link-local")
+	errPlatform  = errors.New("it is a cloud platform's own address")
+
+	azurePlatform   = netip.MustParseAddr("168.63.129.16")   // wire server and resolver of Azure
+	awsMetadata6    = netip.MustParseAddr("fd00:ec2::254")   // the IPv4 one is link-local
+	alibabaMetadata = netip.MustParseAddr("100.100.100.200") // metadata service of Alibaba Cloud
+)
+
+// DenyPlatform refuses the addresses at which a cloud platform hands out
+// credentials and settings, and all that is link-local or multicast. A registry
+// that names such an address as its token server or blob host would otherwise
+// make whoever runs a diagnosis ask it on the registry's behalf. Private ranges
+// are allowed: they are the use case.
+func DenyPlatform(ap netip.AddrPort) error {
+	switch addr := ap.Addr().Unmap().WithZone(""); {
+	case addr.IsLinkLocalUnicast(), addr.IsMulticast():
+		return errLinkLocal
+	case addr == azurePlatform && ap.Port() != 53, addr == awsMetadata6, addr == alibabaMetadata:
+		return errPlatform
+	}
+	return nil
+}
+
+// Guard makes allow the ControlContext of a [net.Dialer], which sees the address
+// itself, after any name was resolved. A refusal is a [*DeniedError].
+func Guard(allow func(netip.AddrPort) error) func(context.Context, string, string, syscall.RawConn) error {
+	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		ap, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		if err := allow(ap); err != nil {
+			return &DeniedError{Addr: ap, Err: err}
+		}
+		return nil
+	}
+}
