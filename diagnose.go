@@ -1,0 +1,139 @@
+package pullwalk
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
+)
+
+// PullMode says how much of the pull is done.
+type PullMode string
+
+// The modes. The zero value is Touch.
+const (
+	// Touch asks for manifest, configuration and the first bytes of every layer.
+	Touch PullMode = "touch"
+	// Complete downloads every layer and checks every digest. Nothing is stored.
+	Complete PullMode = "complete"
+	// Connect climbs to the registry and its token server and stops before any
+	// identity is used.
+	Connect PullMode = "connect"
+)
+
+// Options says how to diagnose. nil and the zero value are the defaults.
+type Options struct {
+	Node     Node           // the machine to look at; zero = this one
+	Keychain authn.Keychain // nil = anonymous; the process's own docker configuration is never used by default
+	Platform string         // "os/arch[/variant]"; "" = the node's, linux if the node's system is unknown
+	Pull     PullMode       // "" = Touch
+
+	// Events are what the cluster reported, to compare with. They never decide.
+	Events []classify.EventRecord
+	// Also lists extra host:port expected in the pull. They are climbed up to tls
+	// and can only warn.
+	Also []string
+	// Expect says where the registry's addresses should lie; an answer outside is
+	// then a finding. nil = no expectation.
+	Expect []netip.Prefix
+
+	Budget time.Duration // the whole call; 0 = 60 s, with Complete 5 min
+
+	// OnStep is told of each step as it completes, OnProgress of silence and of
+	// bytes. Neither is ever called concurrently, with the other or itself. A call
+	// that does not return delays later ones, not the diagnosis.
+	OnStep     func(Step)
+	OnProgress func(Progress)
+
+	Concurrency int    // parallel blob requests; 0 = 3, as the runtimes
+	Limits      Limits // per-step limits; zero = the defaults
+	UserAgent   string // "" = "pullwalk"
+
+	// AllowAddr refuses addresses that must not be connected to; nil =
+	// [DenyPlatformAddrs]. A refused address is inconclusive, never failed.
+	AllowAddr func(netip.AddrPort) error
+}
+
+// Limits bounds single steps. Zero fields are the defaults. No step gets more
+// than a quarter of the budget.
+type Limits struct {
+	DNS     time.Duration // all nameservers at once; 0 = 5 s, as Go's resolver waits for one
+	Connect time.Duration // one TCP connect; 0 = 5 s: two SYN retransmissions
+	TLS     time.Duration // one handshake; 0 = 10 s, as the runtimes
+	Header  time.Duration // response headers; 0 = 15 s
+	Idle    time.Duration // a body without a byte; 0 = 15 s
+}
+
+// Progress tells what is going on between two steps.
+type Progress struct {
+	Step     StepID
+	Endpoint string // host:port
+	Addr     netip.Addr
+	Subject  string
+	Layer    classify.Layer // the layer that the step belongs to
+	// Silent is how long nothing was heard: a hop that hangs is named after three
+	// seconds, long before its limit decides.
+	Silent time.Duration
+	// Bytes and Rate (bytes per second) describe a running download.
+	Bytes, Rate int64
+}
+
+// String is one line for a terminal.
+func (p Progress) String() string {
+	where := stepName(p.Step, p.Endpoint, p.Addr)
+	if p.Silent > 0 {
+		return fmt.Sprintf("%s: silent for %v (layer %s)", where, p.Silent.Round(time.Second), p.Layer)
+	}
+	return fmt.Sprintf("%s: %d bytes, %d KiB/s", where, p.Bytes, p.Rate>>10)
+}
+
+// The defaults, each with its reason.
+const (
+	defaultBudget         = 60 * time.Second // an operator waits a minute for an answer
+	defaultBudgetComplete = 5 * time.Minute  // the runtimes' own limit without progress
+	defaultDNS            = 5 * time.Second  // resolv.conf(5): timeout:5
+	defaultConnect        = 5 * time.Second  // SYN at 0, 1 and 3 s
+	defaultTLS            = 10 * time.Second // net/http's handshake limit, which the runtimes keep
+	defaultConcurrency    = 3                // parallel layers of containerd and docker
+	budgetShare           = 4                // no step gets more than this part of the budget
+	maxEndpoints          = 32               // more hosts than any registry uses
+	maxKeychain           = 10 * time.Second // a credential helper that hangs is not waited for
+)
+
+// Diagnose walks the pull of image as the node's runtime would, and says what
+// broke first.
+//
+// The error is non-nil only for a senseless question: an invalid reference,
+// platform, option or node view. Whatever the network, the registry or the
+// context does is in the Result: when ctx ends, Diagnose returns within 250 ms
+// with what is known.
+func Diagnose(ctx context.Context, image string, opts *Options) (*Result, error) {
+	d, err := newDiagnosis(image, opts)
+	if err != nil {
+		return nil, err
+	}
+	return d.run(ctx), nil
+}
+
+func (o *Options) validate() error {
+	switch o.Pull {
+	case "", Touch, Complete, Connect:
+	default:
+		return fmt.Errorf("pullwalk: unknown pull mode %q", o.Pull)
+	}
+	if o.Budget < 0 || o.Concurrency < 0 {
+		return fmt.Errorf("pullwalk: a negative budget or concurrency makes no sense")
+	}
+	for _, host := range o.Also {
+		if _, _, err := splitHostPort(host); err != nil {
+			return fmt.Errorf("pullwalk: Also: %w", err)
+		}
+	}
+	_, err := endpoints.ParsePlatform(o.Platform)
+	return err
+}

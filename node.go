@@ -1,0 +1,184 @@
+package pullwalk
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/nodefs"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
+	"github.com/pullwalk/pullwalk/reach"
+	"github.com/pullwalk/pullwalk/tlsauth"
+)
+
+// Node is the view of the machine that pulls: everything that a diagnosis takes
+// from it. The zero Node is this machine, in this process's network namespace.
+type Node struct {
+	// FS is the node's file tree: resolver settings, hosts file, roots, runtime
+	// configuration. nil = this machine's.
+	FS     fs.FS
+	Router reach.Router       // nil = the kernel of this machine
+	Dialer reach.Dialer       // nil = TCP from this process
+	DNS    dnscheck.Exchanger // nil = UDP and TCP from this process
+	// Roots are the trusted roots. nil = read from FS the way the runtime does.
+	Roots *x509.CertPool
+	// Proxy chooses the proxy of a URL. nil = the environment of the runtime's
+	// process where one is found in FS, else that of this process; with a caller's
+	// FS and no runtime in it, no proxy.
+	Proxy func(*url.URL) (*url.URL, error)
+	// Now judges certificates; nil = time.Now. Limits run on real time.
+	Now func() time.Time
+	// Labels (node name, pool, zone) are copied to the Vantage.
+	Labels map[string]string
+
+	hostRoot string // HostNode keeps its question, so that Diagnose can refuse it
+}
+
+// HostNode is the view of an agent: the host's file tree is mounted at root, and
+// the process runs in the host's network namespace. Absolute symbolic links in
+// the tree stay inside it. A root that cannot be read makes Diagnose return an
+// error that names it.
+func HostNode(root string) Node { return Node{hostRoot: root} }
+
+// view is a Node with every default filled in.
+type view struct {
+	Node
+	roots       *tlsauth.Roots
+	rootsErr    error
+	runtime     noderuntime.Runtime
+	hasRuntime  bool
+	hostName    string
+	netns       string
+	proxySource string
+}
+
+// resolve fills in the defaults. It fails only for a node view that cannot be
+// looked at at all.
+func (n Node) resolve() (*view, error) {
+	v := &view{Node: n, netns: "unknown"}
+	own := n.FS == nil && n.hostRoot == ""
+	if n.FS == nil {
+		root := n.hostRoot
+		if root == "" {
+			root = "/"
+		}
+		if own && runtime.GOOS == "windows" {
+			root = ""
+		}
+		if root != "" {
+			tree, err := nodefs.New(root)
+			if err != nil {
+				return nil, fmt.Errorf("pullwalk: %w", err)
+			}
+			v.FS = tree
+		}
+	}
+	if v.Now == nil {
+		v.Now = time.Now
+	}
+	if v.FS != nil {
+		v.runtime, v.hasRuntime = noderuntime.Find(v.FS)
+		v.netns = noderuntime.NetworkNamespace(v.FS)
+		v.hostName = readHostName(v.FS)
+	}
+	if own {
+		if name, err := os.Hostname(); err == nil {
+			v.hostName = name
+		}
+	}
+	v.chooseProxy(own)
+	if v.Roots == nil {
+		v.roots, v.rootsErr = tlsauth.ReadRoots(v.FS)
+	}
+	return v, nil
+}
+
+// chooseProxy takes the environment of the process that pulls: a proxy set in a
+// shell is not the runtime's.
+func (v *view) chooseProxy(own bool) {
+	var env map[string]string
+	switch {
+	case v.Proxy != nil:
+		v.proxySource = "the caller"
+		return
+	case v.hasRuntime && v.runtime.Environ != nil:
+		env, v.proxySource = v.runtime.Environ, fmt.Sprintf("environment of %s (pid %d)", v.runtime.Name, v.runtime.PID)
+	case own:
+		env, v.proxySource = noderuntime.OwnEnviron(), "environment of this process"
+	}
+	if !namesProxy(env) {
+		v.proxySource = ""
+	}
+	v.Proxy = endpoints.ProxyFor(env)
+}
+
+func namesProxy(env map[string]string) bool {
+	for _, key := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
+		if env[key] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func readHostName(tree fs.FS) string {
+	f, err := tree.Open("etc/hostname")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	buf := make([]byte, 256)
+	n, err := f.Read(buf)
+	if err != nil && n == 0 {
+		return ""
+	}
+	name, _, _ := strings.Cut(string(buf[:n]), "\n")
+	return strings.TrimSpace(name)
+}
+
+// vantage says who looks, before anything was asked.
+func (v *view) vantage(settings dnscheck.Settings) Vantage {
+	out := Vantage{
+		HostName: v.hostName, NetworkNamespace: v.netns,
+		ResolverFile: settings.File, Proxy: v.proxySource, Identity: "anonymous",
+	}
+	for _, ns := range settings.Nameservers {
+		out.Nameservers = append(out.Nameservers, ns.String())
+	}
+	switch {
+	case v.roots != nil:
+		out.Roots = v.roots.Files
+	case v.Node.Roots != nil:
+		out.Roots = []string{"the caller's pool"}
+	}
+	if v.hasRuntime {
+		out.Runtime, out.RuntimePID = v.runtime.Name, v.runtime.PID
+	}
+	for key, value := range v.Labels {
+		out.Labels = append(out.Labels, Label{key, value})
+	}
+	slices.SortFunc(out.Labels, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// pool returns the roots that the runtime trusts.
+func (v *view) pool() (*x509.CertPool, error) {
+	switch {
+	case v.Node.Roots != nil:
+		return v.Node.Roots, nil
+	case v.roots != nil:
+		return v.roots.Pool, nil
+	case v.rootsErr != nil:
+		return nil, v.rootsErr
+	}
+	return nil, errors.New("no trusted roots")
+}

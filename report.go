@@ -1,0 +1,230 @@
+package pullwalk
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// section is one question that a report answers.
+type section struct {
+	title string
+	lines []string
+}
+
+// String returns the report as text: verdict, first broken layer, what was seen,
+// who owns it, where to look, what helps and what does not, what is blocked
+// behind it, what else is wrong, what would prove the repair, and who looked.
+func (r *Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", r.headline())
+	for _, s := range r.sections() {
+		for i, line := range s.lines {
+			title := ""
+			if i == 0 {
+				title = s.title + ":"
+			}
+			fmt.Fprintf(&b, "  %-16s %s\n", title, line)
+		}
+	}
+	return b.String()
+}
+
+// Markdown returns the same report for an issue or a chat. Text of other parties
+// is quoted as code, so that it cannot format or mention anything.
+func (r *Result) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n", escape(r.headline()))
+	for _, s := range r.sections() {
+		if len(s.lines) == 1 {
+			fmt.Fprintf(&b, "- **%s**: %s\n", s.title, escape(s.lines[0]))
+			continue
+		}
+		fmt.Fprintf(&b, "- **%s**:\n", s.title)
+		for _, line := range s.lines {
+			fmt.Fprintf(&b, "  - %s\n", escape(line))
+		}
+	}
+	return b.String()
+}
+
+// escape keeps what others wrote from becoming markup.
+func escape(s string) string {
+	var b strings.Builder
+	for _, c := range s {
+		if strings.ContainsRune("\\`*_{}[]<>#|~@!", c) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+func (r *Result) headline() string {
+	what := fmt.Sprintf("%s (%s): ", r.Image.Reference, r.Image.Platform)
+	switch {
+	case r.Verdict == StatusFailed:
+		return what + "the pull fails"
+	case r.Verdict == StatusInconclusive:
+		return what + "not known"
+	case r.Proof != nil && r.Verdict == StatusDegraded:
+		return what + "pulled completely, with warnings"
+	case r.Proof != nil:
+		return what + "pulled completely"
+	case r.Pull == Connect:
+		return what + "every host answers; no identity was used and nothing was pulled"
+	case r.Verdict == StatusDegraded:
+		return what + "every hop held, with warnings; not a complete pull"
+	}
+	return what + "every hop held; not a complete pull"
+}
+
+func (r *Result) sections() []section {
+	var out []section
+	add := func(title string, lines ...string) {
+		var kept []string
+		for _, l := range lines {
+			if l != "" {
+				kept = append(kept, l)
+			}
+		}
+		if len(kept) > 0 {
+			out = append(out, section{title, kept})
+		}
+	}
+	if p := r.Primary; p != nil {
+		info, _ := classify.Lookup(p.Cause)
+		where := ""
+		if p.Endpoint != "" {
+			where = " at " + p.Endpoint
+		}
+		doing := ""
+		if p.Operation != "" && p.Operation != classify.OperationUnknown {
+			doing = ", during " + string(p.Operation)
+		}
+		add("First broken", fmt.Sprintf("layer %s%s (%s%s)", p.Layer, where, p.Cause, doing))
+		add("Seen", p.Summary)
+		add("Owner", string(p.Owner))
+		add("Where to look", info.Look)
+		add("Remedy", p.Remedy)
+		add("Will not help", p.NotFixedBy)
+	}
+	add("Not known", r.Inconclusive)
+	add("Blocked behind", r.blocked()...)
+	var also, warnings []string
+	for i, f := range r.Findings {
+		line := fmt.Sprintf("[%s] %s", f.Layer, f.Error())
+		switch {
+		case f.Severity != classify.SeverityFail:
+			warnings = append(warnings, line)
+		case i > 0:
+			also = append(also, line+" (owner "+string(f.Owner)+")")
+		}
+	}
+	add("Also broken", also...)
+	add("Warnings", warnings...)
+	add("Reported", r.reported()...)
+	add("Proof", r.proof()...)
+	add("Hosts", r.hosts()...)
+	add("Looked from", r.lookedFrom())
+	return out
+}
+
+// blocked lists what could not be tried, each obstacle once.
+func (r *Result) blocked() []string {
+	var by []string
+	behind := map[string][]string{}
+	for _, s := range r.Sources {
+		for _, e := range s.Endpoints {
+			for _, st := range e.Steps {
+				if st.Status != StatusBlocked || st.Addr.IsValid() {
+					continue
+				}
+				if behind[st.BlockedBy] == nil {
+					by = append(by, st.BlockedBy)
+				}
+				name := string(st.ID) + "@" + e.HostPort()
+				if list := behind[st.BlockedBy]; len(list) == 0 || list[len(list)-1] != name {
+					behind[st.BlockedBy] = append(list, name)
+				}
+			}
+		}
+	}
+	var out []string
+	for _, b := range by {
+		out = append(out, fmt.Sprintf("%s: %s", b, strings.Join(behind[b], ", ")))
+	}
+	return out
+}
+
+func (r *Result) reported() []string {
+	p := r.Reported
+	if p == nil {
+		return nil
+	}
+	if p.Reading.Kind == "" {
+		return []string{p.Note}
+	}
+	line := fmt.Sprintf("the events say %s", p.Reading.Best.Cause)
+	switch p.Agrees {
+	case "yes":
+		line += ", and the probes agree"
+	case "no":
+		line += ", and the probes do not: " + p.Note
+	}
+	return []string{line}
+}
+
+// proof says what was proved, or what would prove the repair.
+func (r *Result) proof() []string {
+	p := r.Proof
+	if p == nil {
+		return []string{"open: a complete download of every layer, from a fresh node of each pool that nobody repaired by hand"}
+	}
+	lines := []string{fmt.Sprintf("%d layers, %d bytes, every digest checked, %s", p.Layers, p.Bytes, p.Digest)}
+	for _, e := range p.HandEdits {
+		lines = append(lines, "worth nothing for the pool, because of a change by hand: "+e)
+	}
+	return lines
+}
+
+func (r *Result) hosts() []string {
+	var out []string
+	for _, h := range r.Hosts() {
+		roles := make([]string, len(h.Roles))
+		for i, role := range h.Roles {
+			roles[i] = string(role)
+		}
+		line := h.Host + " (" + strings.Join(roles, ", ") + ")"
+		for _, a := range h.Addresses {
+			line += " " + a.String()
+		}
+		if h.Via != "" {
+			line += " via proxy " + h.Via
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func (r *Result) lookedFrom() string {
+	v := r.Vantage
+	parts := []string{"network namespace " + v.NetworkNamespace, "identity " + v.Identity}
+	if v.HostName != "" {
+		parts = append([]string{"host " + v.HostName}, parts...)
+	}
+	if v.ResolverFile != "" {
+		parts = append(parts, fmt.Sprintf("nameservers %s of %s", strings.Join(v.Nameservers, " "), v.ResolverFile))
+	}
+	if v.Runtime != "" {
+		parts = append(parts, fmt.Sprintf("runtime %s (pid %d)", v.Runtime, v.RuntimePID))
+	} else {
+		parts = append(parts, "no runtime found")
+	}
+	if v.Proxy != "" {
+		parts = append(parts, "proxy settings of the "+v.Proxy)
+	}
+	return fmt.Sprintf("%s; %s, in %d ms", strings.Join(parts, ", "), r.Started.Format(time.RFC3339), r.ElapsedMS)
+}

@@ -1,0 +1,192 @@
+package pullwalk
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/reach"
+	"github.com/pullwalk/pullwalk/tlsauth"
+)
+
+// Schema names the version of the JSON form of [Result]. Inside v1 fields and
+// codes are only added; none changes its meaning.
+const Schema = "pullwalk.result/v1"
+
+// Status is the outcome of a step, an endpoint, a source or a diagnosis.
+type Status string
+
+// The statuses.
+const (
+	StatusOK           Status = "ok"           // held: we saw it work
+	StatusDegraded     Status = "degraded"     // held, with a warning
+	StatusFailed       Status = "failed"       // we saw it fail
+	StatusBlocked      Status = "blocked"      // not tried: a step that it needs failed, see Step.BlockedBy
+	StatusSkipped      Status = "skipped"      // does not apply or was not asked for, see Step.Reason
+	StatusInconclusive Status = "inconclusive" // tried or wanted, but we cannot know from here, see Step.Reason
+)
+
+// Result is what a diagnosis saw. It is plain data: safe to print, to store and
+// to send, since no secret ever enters it.
+type Result struct {
+	Schema  string   `json:"schema"` // always [Schema]
+	Image   ImageRef `json:"image"`
+	Vantage Vantage  `json:"vantage"`
+	Pull    PullMode `json:"pull"` // how much of the pull was asked for
+	// Verdict is ok, degraded, failed or inconclusive. After Touch, ok says that
+	// every hop held; only a Proof says that the image can be pulled.
+	Verdict Status `json:"verdict"`
+	// Primary is the root cause: the first finding that failed on its own, lowest
+	// layer first. nil unless the verdict is failed.
+	Primary *classify.Finding `json:"primary,omitempty"`
+	// Findings lists root causes first, then warnings.
+	Findings []classify.Finding `json:"findings,omitempty"`
+	// Sources lists mirrors, then the upstream registry, as the runtime tries them.
+	Sources []Source `json:"sources"`
+	// Proof is nil unless every layer was downloaded and its digest checked.
+	Proof *Proof `json:"proof,omitempty"`
+	// Reported compares the events given by the caller with the probes; nil
+	// without events.
+	Reported *Reported `json:"reported,omitempty"`
+	// ManifestRequests counts the manifest requests that this diagnosis cost:
+	// registries limit their rate.
+	ManifestRequests int       `json:"manifestRequests"`
+	Started          time.Time `json:"started"`
+	ElapsedMS        int64     `json:"elapsedMs"`
+	// Inconclusive says why the verdict is inconclusive; "" otherwise.
+	Inconclusive string `json:"inconclusive,omitempty"`
+}
+
+// ImageRef is the image in question.
+type ImageRef struct {
+	Given      string `json:"given"`            // as the caller wrote it
+	Reference  string `json:"reference"`        // as the runtime reads it
+	Registry   string `json:"registry"`         // the host that the reference names
+	Repository string `json:"repository"`       // without host
+	Tag        string `json:"tag,omitempty"`    // "" with a digest reference
+	Digest     string `json:"digest,omitempty"` // what the registry said the reference is, or the given one
+	Platform   string `json:"platform"`         // os/architecture[/variant] that was looked for
+}
+
+// Vantage says who looked, and from where. A result is true for this vantage
+// and for no other.
+type Vantage struct {
+	HostName string `json:"hostName,omitempty"` // "" = not known
+	// NetworkNamespace says whose network was used: "host" (the same as that of
+	// process 1, where process 1 is the host's), "other", or "unknown".
+	NetworkNamespace string   `json:"networkNamespace"`
+	ResolverFile     string   `json:"resolverFile,omitempty"` // the file the nameservers came from
+	Nameservers      []string `json:"nameservers,omitempty"`  // the nameservers that were asked
+	Roots            []string `json:"roots,omitempty"`        // where trusted roots came from
+	Runtime          string   `json:"runtime,omitempty"`      // "" = no container runtime was found
+	RuntimePID       int      `json:"runtimePid,omitempty"`
+	Proxy            string   `json:"proxy,omitempty"` // where the proxy settings came from; "" = none set
+	Identity         string   `json:"identity"`        // source of the credential that was used; "anonymous"
+	Labels           []Label  `json:"labels,omitempty"`
+}
+
+// Label is one of the caller's labels, by key.
+type Label struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Source is one registry that the runtime would ask.
+type Source struct {
+	Host      string     `json:"host"`
+	Kind      string     `json:"kind"` // "mirror" or "upstream"
+	Verdict   Status     `json:"verdict"`
+	Reason    string     `json:"reason,omitempty"` // why it was skipped or is inconclusive
+	Endpoints []Endpoint `json:"endpoints,omitempty"`
+}
+
+// Endpoint is one scheme, host and port that the pull touches, with the steps
+// that were taken there.
+type Endpoint struct {
+	Scheme  string           `json:"scheme"` // "https", "http"; "dns" for a nameserver
+	Host    string           `json:"host"`
+	Port    uint16           `json:"port"`
+	Roles   []endpoints.Role `json:"roles"`
+	Via     string           `json:"via,omitempty"`     // the proxy in between, host:port
+	FoundBy string           `json:"foundBy,omitempty"` // who led there
+	Steps   []Step           `json:"steps"`
+}
+
+// StepID names a kind of step. Ours never contain a slash.
+type StepID string
+
+// The steps.
+const (
+	StepSettings  StepID = "settings"  // the runtime's configuration for this registry is usable
+	StepDNS       StepID = "dns"       // the name resolves as the runtime would resolve it
+	StepRoute     StepID = "route"     // the kernel has a route to the address
+	StepConnect   StepID = "connect"   // TCP connects
+	StepTunnel    StepID = "tunnel"    // the proxy opens a tunnel
+	StepTLS       StepID = "tls"       // TLS is verified
+	StepChallenge StepID = "challenge" // the registry says which token it wants
+	StepToken     StepID = "token"     // the token server gives one
+	StepResolve   StepID = "resolve"   // the tag or digest of the image exists and may be read
+	StepManifest  StepID = "manifest"  // an index or manifest, by digest
+	StepConfig    StepID = "config"    // the configuration blob
+	StepLayer     StepID = "layer"     // one layer
+)
+
+// Step is one thing that was tried, or could not be.
+type Step struct {
+	ID      StepID         `json:"id"`
+	Subject string         `json:"subject,omitempty"` // what was asked for: a tag or digest
+	Layer   classify.Layer `json:"layer"`
+	Status  Status         `json:"status"`
+	// Addr is set on the per-address lanes of route, connect and tls, and unset on
+	// the endpoint-wide step that sums them up.
+	Addr netip.Addr `json:"addr,omitzero"`
+	// BlockedBy is the first failure that stands in the way, not the nearest:
+	// "connect@auth.corp.test:443[10.20.0.4]".
+	BlockedBy string             `json:"blockedBy,omitempty"`
+	Reason    string             `json:"reason,omitempty"` // why skipped or inconclusive
+	ElapsedMS int64              `json:"elapsedMs"`
+	Findings  []classify.Finding `json:"findings,omitempty"`
+
+	// At most one report is set.
+	Reach   *reach.Report            `json:"reach,omitempty"`
+	DNS     *dnscheck.Report         `json:"dns,omitempty"`
+	TLS     *tlsauth.TLSReport       `json:"tls,omitempty"`
+	Access  *tlsauth.AccessReport    `json:"access,omitempty"`
+	Request *endpoints.RequestReport `json:"request,omitempty"`
+
+	// Endpoint is host:port; it is set for OnStep, and left out of the JSON, where
+	// the step stands inside its endpoint.
+	Endpoint string `json:"-"`
+}
+
+// Proof is a complete download that was seen: every layer, every digest.
+type Proof struct {
+	Digest string `json:"digest"` // of the manifest or index that the reference led to
+	Layers int    `json:"layers"`
+	Bytes  int64  `json:"bytes"` // configuration and layers, as transferred
+	// HandEdits lists what only a change made by hand on this node makes work.
+	// A node with hand edits proves nothing for its pool.
+	HandEdits []string `json:"handEdits,omitempty"`
+}
+
+// Reported is what the cluster said, beside what the probes saw.
+type Reported struct {
+	Events  int              `json:"events"`         // events that were given
+	Reading classify.Reading `json:"reading"`        // the last failure among them; zero if none
+	Message string           `json:"message"`        // its text, bounded and redacted
+	Agrees  string           `json:"agrees"`         // "yes", "no", or "unknown"
+	Note    string           `json:"note,omitempty"` // what may explain a difference
+	Node    string           `json:"node,omitempty"` // the node that the event names
+}
+
+// HostUse is one host:port that the pull touches.
+type HostUse struct {
+	Host      string           `json:"host"` // host:port
+	Scheme    string           `json:"scheme"`
+	Roles     []endpoints.Role `json:"roles"`
+	Addresses []netip.Addr     `json:"addresses,omitempty"`
+	Private   bool             `json:"private"` // every address is private (RFC 1918, RFC 4193) or loopback
+	Via       string           `json:"via,omitempty"`
+}

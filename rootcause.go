@@ -1,0 +1,356 @@
+package pullwalk
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// distinct drops findings that say the same of the same place.
+func distinct(findings []classify.Finding) []classify.Finding {
+	var out []classify.Finding
+	for _, f := range findings {
+		same := func(g classify.Finding) bool {
+			return f.Cause == g.Cause && f.Endpoint == g.Endpoint && f.Summary == g.Summary
+		}
+		if !slices.ContainsFunc(out, same) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// byLayer sorts the lowest layer first and keeps the order of the walk within
+// one: a failure of a lower layer explains those above it.
+func byLayer(findings []classify.Finding) []classify.Finding {
+	slices.SortStableFunc(findings, func(a, b classify.Finding) int { return cmp.Compare(a.Layer.Rank(), b.Layer.Rank()) })
+	return findings
+}
+
+// sorted returns the steps of e in the order of the ladder, whatever the order
+// in which they ended.
+func (e *endpoint) sorted() []step {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	steps := slices.Clone(e.steps)
+	slices.SortStableFunc(steps, func(a, b step) int {
+		return cmp.Or(cmp.Compare(a.rung, b.rung), cmp.Compare(a.index, b.index))
+	})
+	return steps
+}
+
+// counts says whether a step decides about the endpoint: the lanes of single
+// addresses are summed up by the endpoint-wide step.
+func (e *endpoint) counts(s Step) bool { return !s.Addr.IsValid() || e.scheme == schemeDNS }
+
+// verdict is the outcome of one source, and why it is inconclusive.
+func (s *source) verdict() Status {
+	v, _ := s.judgeSteps()
+	return v
+}
+
+func (s *source) judgeSteps() (Status, string) {
+	var failed, degraded bool
+	reason := ""
+	unknown := func(why string) {
+		if reason == "" {
+			reason = why
+		}
+	}
+	for _, e := range s.snapshot() {
+		for _, st := range e.sorted() {
+			if !e.counts(st.Step) {
+				continue
+			}
+			if e.hint {
+				degraded = degraded || hasSeverity(st.Findings, classify.SeverityWarn)
+				continue
+			}
+			switch st.Status {
+			case StatusFailed:
+				failed = true
+			case StatusDegraded:
+				degraded = true
+			case StatusInconclusive:
+				unknown(stepName(st.ID, e.hostPort(), st.Addr) + ": " + st.Reason)
+			}
+		}
+	}
+	switch {
+	case failed:
+		return StatusFailed, ""
+	case s.overflow:
+		return StatusInconclusive, fmt.Sprintf("the pull names more than %d hosts", maxEndpoints)
+	case reason != "":
+		return StatusInconclusive, reason
+	case !s.finished:
+		return StatusInconclusive, "the walk did not come to its end"
+	case degraded:
+		return StatusDegraded, ""
+	}
+	return StatusOK, ""
+}
+
+// result gathers what was seen. It is called when nothing runs any more.
+func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
+	d.blameResolverRoute(sources)
+	r := &Result{
+		Schema: Schema, Pull: d.opts.Pull, ManifestRequests: d.manifests,
+		Image: ImageRef{
+			Given: d.ref.Given, Reference: d.ref.String(), Registry: d.ref.Registry, Repository: d.ref.Repository,
+			Tag: d.ref.Tag, Digest: d.ref.Digest, Platform: d.platform.String(),
+		},
+		Vantage: d.view.vantage(d.settings),
+		Verdict: StatusInconclusive,
+	}
+	r.Vantage.Identity = d.identity
+	served := slices.IndexFunc(sources, func(s *source) bool { return s.verdict().passes() })
+	var failures, warnings []classify.Finding
+	for i, s := range sources {
+		out := s.export()
+		if served >= 0 && i > served {
+			out.Verdict, out.Reason = StatusSkipped, "an earlier source serves the pull"
+		}
+		r.Sources = append(r.Sources, out)
+		fails, warns := s.findings()
+		if served >= 0 && i < served {
+			fails, warns = nil, append(warned(fails), warns...)
+		}
+		failures, warnings = append(failures, fails...), append(warnings, warns...)
+		if s.digest != "" && (served < 0 || i == served) {
+			r.Image.Digest = s.digest
+		}
+	}
+	failures, warnings = byLayer(distinct(failures)), byLayer(distinct(warnings))
+	r.Findings = append(slices.Clone(failures), warnings...)
+	switch {
+	case served >= 0:
+		r.Verdict = sources[served].verdict()
+		if served > 0 || len(warnings) > 0 {
+			r.Verdict = StatusDegraded
+		}
+		if p := sources[served].proof; p != nil {
+			p.HandEdits = handEdits(r.Sources[served])
+			r.Proof = p
+		}
+	case len(failures) > 0:
+		r.Verdict = StatusFailed
+		r.Primary = &r.Findings[0]
+	default:
+		for _, s := range r.Sources {
+			r.Inconclusive = cmp.Or(r.Inconclusive, s.Reason)
+		}
+		if ctx.Err() != nil {
+			r.Inconclusive = reasonOf(ctx)
+		}
+	}
+	r.Reported = d.compare(r)
+	return r
+}
+
+// blameResolverRoute makes the route to the nameservers the cause when a name
+// could not be resolved and there is a way to none of them: DNS was never asked.
+func (d *diagnosis) blameResolverRoute(sources []*source) {
+	dnsFailed, resolvers, refused := false, []*endpoint(nil), 0
+	for _, s := range sources {
+		for _, e := range s.snapshot() {
+			for _, st := range e.sorted() {
+				dnsFailed = dnsFailed || st.ID == StepDNS && st.Status == StatusFailed && !e.hint
+				if e.scheme == schemeDNS {
+					resolvers = append(resolvers, e)
+					if hasSeverity(st.Findings, classify.SeverityWarn) {
+						refused++
+					}
+				}
+			}
+		}
+	}
+	if !dnsFailed || refused == 0 || refused < len(resolvers) {
+		return
+	}
+	for _, e := range resolvers {
+		e.hint = false
+		for i := range e.steps {
+			for j := range e.steps[i].Findings {
+				e.steps[i].Findings[j].Severity = classify.SeverityFail
+			}
+			e.steps[i].Status = StatusFailed
+		}
+	}
+}
+
+// findings splits what the deciding steps of a source found, in the order of the
+// walk: a token comes before the request that carries it, wherever each is.
+func (s *source) findings() (failures, warnings []classify.Finding) {
+	var steps []step
+	for _, e := range s.snapshot() {
+		for _, st := range e.sorted() {
+			if e.counts(st.Step) {
+				steps = append(steps, st)
+			}
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.rung, b.rung) })
+	for _, st := range steps {
+		for _, f := range st.Findings {
+			switch f.Severity {
+			case classify.SeverityFail:
+				failures = append(failures, f)
+			case classify.SeverityWarn:
+				warnings = append(warnings, f)
+			}
+		}
+	}
+	if s.overflow {
+		f := classify.New(classify.EndpointTooManyHosts, fmt.Sprintf("The pull names more than %d hosts; the rest was not looked at.", maxEndpoints))
+		f.Severity = classify.SeverityWarn
+		warnings = append(warnings, f)
+	}
+	return failures, warnings
+}
+
+// export is the source as it stands in the result.
+func (s *source) export() Source {
+	out := Source{Host: s.cfg.Host, Kind: s.cfg.Kind}
+	out.Verdict, out.Reason = s.judgeSteps()
+	for _, e := range s.snapshot() {
+		x := Endpoint{Scheme: e.scheme, Host: e.host, Port: e.port, Roles: e.roles, FoundBy: e.foundBy}
+		if e.proxy != nil {
+			x.Via = e.proxy.Host
+		}
+		for _, st := range e.sorted() {
+			x.Steps = append(x.Steps, st.Step)
+		}
+		out.Endpoints = append(out.Endpoints, x)
+	}
+	return out
+}
+
+// handEdits lists what only a change made by hand makes work: an entry of the
+// hosts file dies with the node.
+func handEdits(s Source) []string {
+	var out []string
+	for _, e := range s.Endpoints {
+		for _, st := range e.Steps {
+			for _, f := range st.Findings {
+				if f.Cause != classify.DNSHostsOverride {
+					continue
+				}
+				if edit := fmt.Sprintf("%s: entry for %s", cmp.Or(f.Fact(classify.FactFile), "hosts file"), e.Host); !slices.Contains(out, edit) {
+					out = append(out, edit)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Hosts returns every host:port that the pull touches: the list that the owner
+// of a firewall needs. Nameservers are not in it.
+func (r *Result) Hosts() []HostUse {
+	var out []HostUse
+	for _, s := range r.Sources {
+		for _, e := range s.Endpoints {
+			if e.Scheme == schemeDNS {
+				continue
+			}
+			u := HostUse{Host: e.HostPort(), Scheme: e.Scheme, Roles: e.Roles, Via: e.Via, Addresses: e.addresses()}
+			u.Private = len(u.Addresses) > 0 && !slices.ContainsFunc(u.Addresses, func(a netip.Addr) bool { return !a.IsPrivate() && !a.IsLoopback() })
+			if i := slices.IndexFunc(out, func(h HostUse) bool { return h.Host == u.Host && h.Scheme == u.Scheme }); i >= 0 {
+				for _, role := range u.Roles {
+					if !slices.Contains(out[i].Roles, role) {
+						out[i].Roles = append(slices.Clone(out[i].Roles), role)
+					}
+				}
+				continue
+			}
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// HostPort returns host:port.
+func (e Endpoint) HostPort() string {
+	return target{host: e.Host, port: e.Port}.hostPort()
+}
+
+func (e Endpoint) addresses() []netip.Addr {
+	if a, err := netip.ParseAddr(e.Host); err == nil {
+		return []netip.Addr{a}
+	}
+	for _, s := range e.Steps {
+		if s.DNS != nil {
+			return s.DNS.Addresses
+		}
+	}
+	return nil
+}
+
+// DiagnosisError is a Result that is not good, as an error.
+type DiagnosisError struct {
+	Verdict  Status
+	Primary  *classify.Finding // nil if inconclusive
+	Findings []classify.Finding
+	report   string
+}
+
+// Error returns the whole text report: in a test the message is all one sees.
+func (e *DiagnosisError) Error() string { return e.report }
+
+// Unwrap returns the findings, root causes first; the Go error behind each is
+// found by errors.As.
+func (e *DiagnosisError) Unwrap() []error {
+	out := make([]error, len(e.Findings))
+	for i, f := range e.Findings {
+		out[i] = f
+	}
+	return out
+}
+
+// Err returns nil if the verdict is ok or degraded, else a [*DiagnosisError].
+func (r *Result) Err() error {
+	if r.Verdict.passes() && r.Verdict != StatusSkipped {
+		return nil
+	}
+	return &DiagnosisError{Verdict: r.Verdict, Primary: r.Primary, Findings: r.Findings, report: strings.TrimSpace(r.String())}
+}
+
+// compare holds what the cluster reported against what the probes saw.
+func (d *diagnosis) compare(r *Result) *Reported {
+	if len(d.opts.Events) == 0 {
+		return nil
+	}
+	out := &Reported{Events: len(d.opts.Events), Agrees: "unknown"}
+	for _, ev := range d.opts.Events {
+		reading := classify.Event(ev.Reason, ev.Message)
+		if reading.Kind == classify.KindFailure {
+			out.Reading, out.Message, out.Node = reading, classify.Redact(ev.Message, 500), cmp.Or(ev.Node, out.Node)
+		}
+	}
+	switch {
+	case out.Reading.Kind == "":
+		out.Note = "no event names a failure of a pull"
+	case r.Primary != nil && related(out.Reading.Best.Cause, r.Primary.Cause):
+		out.Agrees = "yes"
+	case r.Primary != nil || r.Verdict.passes():
+		out.Agrees = "no"
+		out.Note = "repaired or intermittent since, another node, or the text names a consequence"
+	}
+	return out
+}
+
+// related says that a text and a probe speak of the same fault: equal codes, or
+// one that refines the other.
+func related(text, probe classify.Cause) bool {
+	if text == probe {
+		return true
+	}
+	info, ok := classify.Lookup(probe)
+	return ok && info.Refines == text
+}
