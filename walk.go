@@ -59,6 +59,9 @@ func newDiagnosis(image string, opts *Options) (*diagnosis, error) {
 		return nil, fmt.Errorf("pullwalk: %w", err)
 	}
 	d.ref = ref
+	if _, err := targetOf(&url.URL{Scheme: ref.Scheme, Host: ref.Host}, endpoints.RoleManifest, ""); err != nil {
+		return nil, fmt.Errorf("pullwalk: image %q: %w", classify.Redact(image, 256), err)
+	}
 	if d.platform, err = endpoints.ParsePlatform(o.Platform); err != nil {
 		return nil, fmt.Errorf("pullwalk: %w", err)
 	}
@@ -133,7 +136,9 @@ func (s *source) endpoint(ctx context.Context, t target) *endpoint {
 			if !slices.Contains(e.roles, t.role) {
 				e.roles = append(e.roles, t.role)
 			}
-			e.hint = e.hint && t.hint
+			e.mu.Lock()
+			e.onlyHint = e.onlyHint && t.hint
+			e.mu.Unlock()
 			return e
 		}
 	}
@@ -151,7 +156,7 @@ func (s *source) endpoint(ctx context.Context, t target) *endpoint {
 }
 
 func (s *source) newEndpoint(t target) *endpoint {
-	e := &endpoint{d: s.d, src: s, target: t, roles: []endpoints.Role{t.role}, ready: make(chan struct{}), done: make(chan struct{})}
+	e := &endpoint{d: s.d, src: s, target: t, onlyHint: t.hint, roles: []endpoints.Role{t.role}, ready: make(chan struct{}), done: make(chan struct{})}
 	e.pool = wire.Pool{Dial: e.open, Header: s.d.limits.Header, Idle: s.d.limits.Idle}
 	return e
 }
@@ -186,7 +191,8 @@ func (d *diagnosis) run(parent context.Context) *Result {
 	d.notify = newNotifier(&d.opts)
 	d.settings = dnscheck.ReadSettings(d.view.FS)
 
-	configured, findings, err := endpoints.Sources(d.view.FS, d.ref)
+	configured, findings, err := endpoints.Sources(d.view.FS, d.view.runtime.ConfigFile, d.ref)
+	err = errors.Join(err, endpoints.Unmodelled(d.view.FS, d.view.runtime.Name, d.ref))
 	var sources []*source
 	for _, c := range configured {
 		sources = append(sources, d.newSource(c))
@@ -194,13 +200,16 @@ func (d *diagnosis) run(parent context.Context) *Result {
 	usable := sources[0].settings(ctx, findings, err)
 	sources[0].resolvers(ctx)
 	sources[len(sources)-1].also(ctx)
-	for _, s := range sources {
+	for i, s := range sources {
 		if !usable {
 			s.block()
+			if i > 0 {
+				s.skipped = "the runtime's configuration stops the pull before it is asked"
+			}
 			continue
 		}
 		s.walk(ctx)
-		if s.verdict().passes() {
+		if s.serves() {
 			break
 		}
 	}
@@ -248,11 +257,18 @@ func (s *source) settings(ctx context.Context, findings []classify.Finding, err 
 	if terr != nil {
 		return false
 	}
-	if st.Status != StatusFailed {
+	if st.Status != StatusFailed && s.skipped == "" {
 		s.endpoint(ctx, t).record(st, 0)
 		return true
 	}
 	e := s.newEndpoint(t)
+	if st.Status != StatusFailed {
+		close(e.ready)
+		close(e.done)
+		s.endpoints = append(s.endpoints, e)
+		e.record(st, 0)
+		return true
+	}
 	e.blockedBy = stepName(StepSettings, e.hostPort(), netip.Addr{})
 	close(e.ready)
 	close(e.done)
@@ -315,6 +331,9 @@ func (s *source) walk(ctx context.Context) {
 
 	top := s.authorize(ctx, reg, w)
 	if top == nil {
+		if !reg.has(StepResolve) {
+			reg.blockRest(StepResolve)
+		}
 		reg.blockRest(StepManifest, StepConfig, StepLayer)
 		return
 	}
@@ -355,13 +374,17 @@ func (s *source) base(ctx context.Context) *url.URL {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range e.steps {
+	isPlain := false
+	for i := range e.steps { // the address's own step, and the one that sums up
 		if slices.ContainsFunc(e.steps[i].Findings, plain) {
+			isPlain = true
 			e.steps[i].Status, e.steps[i].Reason, e.steps[i].Findings = StatusSkipped, "plain http is spoken here", nil
-			return base
 		}
 	}
-	e.hint = false
+	if isPlain {
+		return base
+	}
+	e.onlyHint = false
 	return &tls
 }
 
@@ -374,13 +397,26 @@ func (s *source) role() endpoints.Role {
 
 // blockRest says which steps never came to be tried, and because of what.
 func (e *endpoint) blockRest(ids ...StepID) {
-	by := e.blockedBy
-	if e.through != nil || by == "" {
+	by := ""
+	select {
+	case <-e.ready:
+		if e.through == nil {
+			by = e.blockedBy
+		}
+	default: // its ladder still runs: the end of ctx came first
+	}
+	if by == "" {
 		by = e.src.firstFailure()
 	}
 	for _, id := range ids {
 		e.record(Step{ID: id, Status: StatusBlocked, BlockedBy: by}, 0)
 	}
+}
+
+func (e *endpoint) has(id StepID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.steps, func(s step) bool { return s.ID == id })
 }
 
 // firstFailure names the first request, or else ladder, that stopped the walk.
@@ -389,7 +425,7 @@ func (s *source) firstFailure() string {
 	for _, e := range s.snapshot() {
 		e.mu.Lock()
 		for _, st := range e.steps {
-			if st.Addr.IsValid() || e.hint || (st.Status != StatusFailed && st.Status != StatusInconclusive) {
+			if st.Addr.IsValid() || e.onlyHint || (st.Status != StatusFailed && st.Status != StatusInconclusive) {
 				continue
 			}
 			if n := stepName(st.ID, e.hostPort(), st.Addr); name == "" {
@@ -725,14 +761,14 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 		if i == 0 {
 			id = StepConfig
 		}
+		select { // here and not in the goroutine, so that they begin in their order
+		case s.d.slots <- struct{}{}:
+		case <-ctx.Done():
+			reg.record(Step{ID: id, Subject: blob.Digest, Status: StatusInconclusive, Reason: reasonOf(ctx)}, i)
+			continue
+		}
 		wg.Go(func() {
-			select {
-			case s.d.slots <- struct{}{}:
-				defer func() { <-s.d.slots }()
-			case <-ctx.Done():
-				reg.record(Step{ID: id, Subject: blob.Digest, Status: StatusInconclusive, Reason: reasonOf(ctx)}, i)
-				return
-			}
+			defer func() { <-s.d.slots }()
 			reports[i] = s.blob(ctx, reg, w, id, blob, mode, i)
 		})
 	}

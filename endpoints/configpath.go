@@ -26,7 +26,7 @@ const maxImports = 32
 // roots returns the directories that config_path names, in order, and whether it
 // was found at all. Without it the usual directory is taken, see judgeRoots.
 func (rd *reader) roots() (roots []string, configured bool) {
-	value := rd.configPath(containerdConfig, true)
+	value := rd.configPath(rd.config, true)
 	if value == "" {
 		return []string{defaultHostsDir}, false
 	}
@@ -131,7 +131,7 @@ func (rd *reader) judgeRoots(root string, roots []string, configured bool) {
 	}
 	f := classify.New(classify.NodeRuntimeConfigIgnored,
 		fmt.Sprintf("the settings for %s under %s may not be in force: %s", rd.ref.Registry, root, why),
-		classify.Fact{Key: classify.FactFile, Value: containerdConfig})
+		classify.Fact{Key: classify.FactFile, Value: rd.config})
 	f.Severity, f.Certainty, f.Endpoint = classify.SeverityWarn, classify.CertaintyPossible, rd.ref.Host
 	rd.findings = append(rd.findings, f)
 }

@@ -37,7 +37,7 @@ func ExampleSources() {
 			capabilities = ["pull", "resolve"]`)},
 	}
 	ref, _ := endpoints.ParseReference("busybox")
-	sources, findings, err := endpoints.Sources(node, ref)
+	sources, findings, err := endpoints.Sources(node, "", ref)
 	for _, s := range sources {
 		fmt.Println(s.Kind, s.Base)
 	}

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,8 +59,9 @@ type Source struct {
 func (s Source) Can(capability string) bool { return slices.Contains(s.Capabilities, capability) }
 
 // Sources returns where containerd would look for ref, in its order, by the
-// hosts directories of the node's file tree. nil as fsys, or no configuration,
-// gives the one upstream source.
+// hosts directories of the node's file tree. config is the configuration file
+// that it was started with, "" is etc/containerd/config.toml. nil as fsys, or no
+// configuration, gives the one upstream source.
 //
 // Findings are about the configuration: a hosts.toml that does not parse is
 // passed over by the runtime (node.runtime-config-ignored, a warning), a file
@@ -68,16 +70,16 @@ func (s Source) Can(capability string) bool { return slices.Contains(s.Capabilit
 // from here, usually for lack of permission, or not be understood: the sources
 // are then what is known, not what is true.
 //
-// Read are config_path of etc/containerd/config.toml with its imports, and
+// Read are config_path of that file with its imports, and
 // hosts.toml or the certificate files in the directory of the registry. The
 // older registry.mirrors and registry.configs tables are not read: where they
 // have something for this registry, the error is [errors.ErrUnsupported]. No
 // other runtime's configuration is looked at.
-func Sources(fsys fs.FS, ref Reference) ([]Source, []classify.Finding, error) {
+func Sources(fsys fs.FS, config string, ref Reference) ([]Source, []classify.Finding, error) {
 	if fsys == nil {
 		return []Source{defaultSource(ref)}, nil, nil
 	}
-	rd := &reader{fsys: fsys, ref: ref}
+	rd := &reader{fsys: fsys, ref: ref, config: cmp.Or(config, containerdConfig)}
 	roots, configured := rd.roots()
 	dir, root := rd.hostDir(roots)
 	if dir == "" {
@@ -117,6 +119,7 @@ func (s Source) upstream(ref Reference) Source {
 // could not be read.
 type reader struct {
 	fsys     fs.FS
+	config   string // containerd's own configuration file
 	ref      Reference
 	findings []classify.Finding
 	errs     []error

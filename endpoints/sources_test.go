@@ -36,7 +36,7 @@ func testRoot(t testing.TB) []byte {
 func sourcesOf(t *testing.T, fsys fs.FS, image string) ([]Source, []classify.Finding) {
 	ref, err := ParseReference(image)
 	require.NoError(t, err)
-	sources, findings, err := Sources(fsys, ref)
+	sources, findings, err := Sources(fsys, "", ref)
 	require.NoError(t, err)
 	return sources, findings
 }
@@ -212,7 +212,7 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	t.Parallel()
 	ref, err := ParseReference("registry.corp.test/app")
 	require.NoError(t, err)
-	s, f, err := Sources(locked{fstest.MapFS{"etc/containerd/config.toml": file(conf2)}}, ref)
+	s, f, err := Sources(locked{fstest.MapFS{"etc/containerd/config.toml": file(conf2)}}, "", ref)
 	assert.ErrorIs(t, err, fs.ErrPermission)
 	assert.Empty(t, f)
 	assert.Len(t, s, 1)
@@ -224,7 +224,7 @@ func TestLegacyMirrorsAreNotPassedOver(t *testing.T) {
 	fsys := fstest.MapFS{"etc/containerd/config.toml": file(conf)}
 	ref, err := ParseReference("busybox")
 	require.NoError(t, err)
-	s, _, err := Sources(fsys, ref)
+	s, _, err := Sources(fsys, "", ref)
 	assert.ErrorIs(t, err, errors.ErrUnsupported)
 	assert.Len(t, s, 1)
 	sourcesOf(t, fsys, "registry.corp.test/app") // another registry's mirrors say nothing of this one
@@ -274,4 +274,20 @@ func TestProxyFor(t *testing.T) {
 	got, err := ProxyFor(nil)(&url.URL{Scheme: "https", Host: "x.test"})
 	assert.NoError(t, err)
 	assert.Nil(t, got)
+}
+
+// A runtime that was started with another configuration file reads that one.
+func TestSourcesOfAnotherConfigurationFile(t *testing.T) {
+	t.Parallel()
+	ref, err := ParseReference("registry.corp.test/team/app:v1")
+	require.NoError(t, err)
+	fsys := fstest.MapFS{
+		"etc/containerd/config.toml":                        file(conf2),
+		"opt/runtime/config.toml":                           file("version = 3\n[plugins.'io.containerd.cri.v1.images'.registry]\nconfig_path = '/opt/runtime/certs.d'\n"),
+		"opt/runtime/certs.d/registry.corp.test/hosts.toml": file("[host.'https://mirror.corp.test']\n"),
+	}
+	sources, _, err := Sources(fsys, "/opt/runtime/config.toml", ref)
+	require.NoError(t, err)
+	require.Len(t, sources, 2)
+	require.Equal(t, "mirror.corp.test", sources[0].Host)
 }

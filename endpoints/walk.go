@@ -247,11 +247,13 @@ func (w *Walk) refusal(r *RequestReport, u *url.URL, resp *http.Response) {
 		r.unknown("credential withheld: " + why)
 	case resp.StatusCode == http.StatusUnauthorized && !r.Credentialed && r.Hop == 1 && usable(r.challenges):
 		r.Outcome = OutcomeNeedsToken
-	case resp.StatusCode == http.StatusUnauthorized && !r.Credentialed && r.Hop == 1 && len(r.challenges) > 0:
+	case resp.StatusCode == http.StatusUnauthorized && !r.Credentialed && r.Hop == 1 && answer.Answerer != wire.AnswererHTML && answer.Answerer != wire.AnswererObjectStore:
 		r.Answerer, r.Codes, r.Message = answer.Answerer, answer.Codes, answer.Message
-		r.fail(classify.New(classify.IdentityChallengeUnsupported,
-			fmt.Sprintf("%s wants authentication of kind %q, which the runtimes do not offer", u.Host, r.Challenges[0].Scheme),
-			classify.Fact{Key: classify.FactStatus, Value: "401"}))
+		what := "answered 401 without saying how to authenticate, so a runtime has nothing to answer"
+		if len(r.Challenges) > 0 {
+			what = fmt.Sprintf("wants authentication of kind %q, which the runtimes do not offer", r.Challenges[0].Scheme)
+		}
+		r.fail(classify.New(classify.IdentityChallengeUnsupported, u.Host+" "+what, classify.Fact{Key: classify.FactStatus, Value: "401"}))
 	case r.Method == http.MethodHead && (resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotImplemented):
 		r.warn(classify.New(classify.EndpointMethodBlocked,
 			fmt.Sprintf("%s answered %d to the HEAD of a manifest; containerd asks again by GET after 405", u.Host, resp.StatusCode),

@@ -17,8 +17,12 @@ import (
 type Runtime struct {
 	Name string // "containerd", "crio", "dockerd", "k3s", "rke2"
 	PID  int
-	// Environ is the process's environment. nil = it could not be read.
+	// Environ is the environment that the process was started with. nil = it could
+	// not be read.
 	Environ map[string]string
+	// ConfigFile is the configuration file that the process was started with,
+	// "" = its default one.
+	ConfigFile string
 }
 
 // names are the process names (/proc/PID/comm) that pull images, the ones that
@@ -29,73 +33,143 @@ var names = []string{"containerd", "crio", "dockerd", "k3s-server", "k3s-agent",
 const maxEnviron = 1 << 20
 
 // Find looks for a runtime in the proc directory of tree that shares the network
-// namespace of this process: a machine may run several. It reports false if
-// there is none, or if the processes cannot be seen.
+// namespace of this process, because a machine may run several, and the process
+// namespace of process 1 where that can be read, because any container may run a
+// program of that name. The runtime that the kubelet's configuration names comes
+// first, else one that a kubelet talks to; of equals the lowest process number
+// wins. It reports false if there is none, or
+// if the processes cannot be seen, which takes the rights of a debugger
+// (proc_pid_ns(5)).
 func Find(tree fs.FS) (Runtime, bool) {
 	entries, err := fs.ReadDir(tree, "proc")
 	if err != nil {
 		return Runtime{}, false
 	}
-	own, _ := fs.ReadLink(tree, "proc/self/ns/net")
+	net, pid := namespace(tree, "self", "net"), namespace(tree, "1", "pid")
+	if net == "" {
+		return Runtime{}, false
+	}
+	asked := askedByKubelet(tree)
 	best, rank := Runtime{}, len(names)
 	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil || n <= 0 {
 			continue
 		}
 		comm, err := readSmall(tree, "proc/"+e.Name()+"/comm", 64)
 		if err != nil {
 			continue
 		}
-		name := strings.TrimSpace(string(comm))
-		i := slices.Index(names, name)
-		if i < 0 || i >= rank {
+		name := strings.TrimSuffix(string(comm), "\n")
+		i := rankOf(name, asked)
+		if i == unranked || i > rank || i == rank && n > best.PID {
 			continue
 		}
-		if ns, err := fs.ReadLink(tree, "proc/"+e.Name()+"/ns/net"); own == "" || err != nil || ns != own {
+		if namespace(tree, e.Name(), "net") != net || pid != "" && namespace(tree, e.Name(), "pid") != pid {
 			continue
 		}
-		best, rank = Runtime{Name: name, PID: pid}, i
+		best, rank = Runtime{Name: known(name), PID: n}, i
 	}
 	if best.PID == 0 {
 		return Runtime{}, false
 	}
-	if raw, err := readSmall(tree, "proc/"+strconv.Itoa(best.PID)+"/environ", maxEnviron); err == nil {
+	if raw, err := readSmall(tree, "proc/"+strconv.Itoa(best.PID)+"/environ", maxEnviron+1); err == nil {
 		best.Environ = parseEnviron(raw)
+	}
+	if raw, err := readSmall(tree, "proc/"+strconv.Itoa(best.PID)+"/cmdline", maxEnviron); err == nil {
+		best.ConfigFile = configFile(raw)
 	}
 	return best, true
 }
 
-// OwnEnviron returns the environment of this process.
-func OwnEnviron() map[string]string {
-	return parseEnviron([]byte(strings.Join(os.Environ(), "\x00")))
+// known is the name without a version.
+func known(name string) string {
+	if slices.Contains(names, name) {
+		return name
+	}
+	return strings.TrimRight(name, "0123456789.-")
 }
 
-// NetworkNamespace compares the network namespace of this process with that of
-// process 1 in the proc directory of tree: "host" where they are the same and
-// process 1 is an init of its own PID namespace's root as far as can be seen,
-// "other" where they differ, "unknown" where either cannot be read.
-func NetworkNamespace(tree fs.FS) string {
-	own, err1 := fs.ReadLink(tree, "proc/self/ns/net")
-	first, err2 := fs.ReadLink(tree, "proc/1/ns/net")
-	if err1 != nil || err2 != nil {
-		return "unknown"
+const unranked = -2
+
+// rankOf says how well a process name fits, the lowest best. A version behind the
+// name does not count: a containerd-2.4 beside the distribution's own is one, too.
+// The shims (containerd-shim) are none.
+func rankOf(name, asked string) int {
+	i := slices.Index(names, known(name))
+	switch {
+	case i < 0:
+		return unranked
+	case asked != "" && strings.HasPrefix(names[i], asked):
+		return -1
 	}
-	if own != first {
+	return i
+}
+
+// OwnEnviron returns the environment of this process.
+func OwnEnviron() map[string]string {
+	return parse(os.Environ())
+}
+
+// The kernel gives the namespaces it boots with numbers that no other one can
+// get, since those begin at 0xF0000000: include/linux/proc_ns.h, since Linux 3.8;
+// for the network namespace include/uapi/linux/nsfs.h, since 6.18.
+const (
+	firstPID = "pid:[4026531836]" // PROC_PID_INIT_INO 0xEFFFFFFC
+	firstNet = "net:[4026531833]" // NET_NS_INIT_INO 0xEFFFFFF9
+)
+
+// NetworkNamespace compares the network namespace of this process with that of
+// process 1 in the proc directory of tree: "host" where it is the machine's own,
+// "other" where the two differ, "unknown" where either cannot be read, or where
+// process 1 is not the machine's (in a container it is the container's; a node
+// that itself is a container looks the same).
+func NetworkNamespace(tree fs.FS) string {
+	own, first := namespace(tree, "self", "net"), namespace(tree, "1", "net")
+	switch {
+	case own == firstNet:
+		return "host"
+	case own == "" || first == "":
+		return "unknown"
+	case own != first:
 		return "other"
 	}
-	// In a container process 1 is the container's own: the kernel's threads, which
-	// only the first PID namespace shows, tell the two apart.
-	if comm, err := readSmall(tree, "proc/2/comm", 64); err == nil && strings.TrimSpace(string(comm)) == "kthreadd" {
+	switch namespace(tree, "1", "pid") {
+	case firstPID:
 		return "host"
+	case "": // a recorded tree without the link: the kernel shows it whenever it shows the other
+		if comm, err := readSmall(tree, "proc/2/comm", 64); err == nil && string(comm) == "kthreadd\n" {
+			return "host"
+		}
 	}
 	return "unknown"
 }
 
+// namespace names a namespace of a process, "" if that cannot be read.
+func namespace(tree fs.FS, process, kind string) string {
+	link, err := fs.ReadLink(tree, "proc/"+process+"/ns/"+kind)
+	if err != nil {
+		return ""
+	}
+	return link
+}
+
+// parseEnviron reads what /proc/PID/environ holds. Of an environment over the
+// bound the last entry is left out: half a value would be another value.
 func parseEnviron(raw []byte) map[string]string {
+	if len(raw) > maxEnviron {
+		raw = raw[:bytes.LastIndexByte(raw, 0)+1]
+	}
+	return parse(strings.Split(string(raw), "\x00"))
+}
+
+// parse reads "name=value" entries. Of a name that stands there twice the first
+// counts, as for getenv(3) and os.Getenv.
+func parse(entries []string) map[string]string {
 	env := map[string]string{}
-	for entry := range bytes.SplitSeq(raw, []byte{0}) {
-		if key, value, ok := strings.Cut(string(entry), "="); ok && key != "" {
+	for _, entry := range entries {
+		key, value, ok := strings.Cut(entry, "=")
+		if _, twice := env[key]; ok && key != "" && !twice {
 			env[key] = value
 		}
 	}
