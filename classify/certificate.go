@@ -27,9 +27,11 @@ func certificateCause(err error, leaf *x509.Certificate) (Cause, *x509.Certifica
 	case errors.As(err, &invalid):
 		return invalidCause(invalid), invalid.Cert, fact(FactMessage, invalid.Detail)
 	case errors.As(err, &authority):
-		// The hint about a weak signature is in the text alone.
-		if strings.Contains(authority.Error(), "insecure algorithm") {
+		// Why a candidate was passed over is in the text alone.
+		if hint := authority.Error(); strings.Contains(hint, "insecure algorithm") {
 			return TLSWeakSignature, authority.Cert, nil
+		} else if strings.Contains(hint, "cannot sign this kind of certificate") {
+			return TLSWrongKeyUsage, authority.Cert, nil
 		}
 		if selfSigned(leaf) || (leaf == nil && authority.Cert != nil && !authority.Cert.IsCA && selfSigned(authority.Cert)) {
 			return TLSSelfSigned, authority.Cert, nil

@@ -170,9 +170,9 @@ func TestErrorOfHandshakes(t *testing.T) {
 			server(func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }),
 			&tls.Config{RootCAs: pool, ServerName: host}, classify.TLSClientCertificateRequired,
 		},
-		"certificate missing, TLS 1.2": {
+		"certificate missing, TLS 1.2": { // no alert of its own before TLS 1.3
 			server(func(c *tls.Config) { c.ClientAuth, c.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12 }),
-			&tls.Config{RootCAs: pool, ServerName: host}, classify.TLSClientCertificateRejected,
+			&tls.Config{RootCAs: pool, ServerName: host}, classify.TLSHandshakeAlert,
 		},
 		"certificate refused": {
 			server(func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, pool }),

@@ -8,7 +8,7 @@ type Kind string
 // The kinds of a [Reading].
 const (
 	KindFailure Kind = "failure" // the text names a failure
-	KindBackoff Kind = "backoff" // the text says only that the kubelet waits
+	KindBackoff Kind = "backoff" // the text says only that the kubelet waits, or that a pull failed and not why
 	KindOK      Kind = "ok"      // the text reports a success
 	KindUnknown Kind = "unknown" // not understood, and nothing guessed
 )
@@ -17,14 +17,16 @@ const (
 // a probe decides.
 type Reading struct {
 	Kind     Kind      `json:"kind"`
-	Attempts []Finding `json:"attempts,omitempty"` // one per mirror or credential, in the order of the text
+	Attempts []Finding `json:"attempts,omitempty"` // one per mirror or credential, in the order of the text; a pull that only began is one with SeverityInfo
 	Best     Finding   `json:"best"`               // the attempt that counts; zero unless Kind is KindFailure
 	Image    string    `json:"image,omitempty"`    // the reference in the text, if any
 	Cached   bool      `json:"cached,omitempty"`   // the text says that no transfer took place
 	Decide   []string  `json:"decide,omitempty"`   // the probes that would settle it: "dns@auth.example.com"
 }
 
-// EventRecord is one event of a cluster, or one line of a log.
+// EventRecord is one event of a cluster, or one line of a log, see [ParseEvents].
+// Message is as the cluster printed it and may hold a signed URL: it goes through
+// [Redact] before anybody sees it.
 type EventRecord struct {
 	Time      time.Time `json:"time,omitzero"` // last seen; zero = not printed
 	Count     int       `json:"count,omitempty"`

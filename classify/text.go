@@ -43,7 +43,8 @@ func Text(message string) Reading {
 			continue
 		}
 		top := bestAttempt(hits)
-		if found && top.rank() <= best.rank() {
+		fuller := found && top.cause == best.cause && best.endpoint == "" && top.endpoint != ""
+		if found && !fuller && top.rank() <= best.rank() {
 			continue
 		}
 		best, found = top, true
@@ -136,7 +137,6 @@ type hit struct {
 	operation    Operation
 	endpoint     string
 	address      string
-	image        string
 	facts        []Fact
 	alternatives []Cause
 	mirror       bool // the attempt went to a mirror

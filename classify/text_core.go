@@ -2,7 +2,6 @@ package classify
 
 import (
 	"net"
-	"strconv"
 	"strings"
 )
 
@@ -80,7 +79,7 @@ func (p *piece) place(h hit) hit {
 			}
 		}
 	}
-	if h.endpoint == "" && h.operation != OperationUnknown {
+	if h.endpoint == "" && (h.operation == "" || h.operation == OperationResolveManifest) {
 		h.endpoint = p.namedHost()
 	}
 	if h.endpoint == "" {
@@ -230,6 +229,8 @@ func (p *piece) certificate() (hit, bool) {
 	switch {
 	case has("insecure algorithm"):
 		h.cause = TLSWeakSignature
+	case has("cannot sign this kind of certificate"):
+		h.cause = TLSWrongKeyUsage
 	case has("signed by unknown authority"), has("no valid chains built"), has("does not match subject of issuing certificate"),
 		has("issuer name does not match subject"), has("certificate is not trusted"), has("failed to load system roots"):
 		h.cause = TLSUnknownAuthority
@@ -257,7 +258,7 @@ func (p *piece) certificate() (hit, bool) {
 			}
 		}
 	case has("incompatible key usage"), has("not authorized to sign"), has("not authorized for an extended key usage"),
-		has("too many intermediates"), has("unhandled critical extension"), has("name constraints"), has("invalid signature: parent certificate"):
+		has("too many intermediates"), has("unhandled critical extension"), has("name constraints"):
 		h.cause = TLSWrongKeyUsage
 	default:
 		p.stopped = true
@@ -287,6 +288,12 @@ func (p *piece) handshake() (hit, bool) {
 		if strings.HasPrefix(strings.TrimLeft(p.lower[i+len("malformed http response "):], `"\`), "x15") {
 			return hit{cause: TLSHTTPSResponseToHTTPClient}, true
 		}
+		return hit{cause: EndpointMalformedResponse}, true
+	}
+	// A peer that speaks before it is asked, as mail and SSH servers do, makes
+	// net/http print the last of these.
+	if p.has("malformed http status code ") || p.has("malformed http version ") || p.has("malformed mime header") ||
+		p.has("readlooppeekfaillocked: %!w(<nil>)") {
 		return hit{cause: EndpointMalformedResponse}, true
 	}
 	return hit{}, false
@@ -385,120 +392,4 @@ func (p *piece) proxyPhrase() (hit, bool) {
 		return hit{cause: EndpointProxyAuthRequired, facts: []Fact{{FactStatus, "407"}}}, true
 	}
 	return hit{cause: EndpointProxyRefusedConnect, facts: fact(FactMessage, phrase)}, true
-}
-
-// answer reads texts that carry a status or a registry's error code.
-func (p *piece) answer() (hit, bool) {
-	status, body, ok := p.status()
-	if !ok {
-		return hit{}, false
-	}
-	a := &HTTPAnswer{
-		Operation: p.operation(""), Host: p.req.host, Method: strings.ToUpper(p.req.method), URL: p.req.safeURL(),
-		Status: status, Mirror: p.hasReq && p.req.mirror(),
-	}
-	a.Codes, a.Message = splitCode(body)
-	lower := asciiLower(body)
-	switch {
-	case strings.Contains(lower, "<html") || strings.Contains(lower, "<!doctype html"):
-		a.Answerer = answererHTML
-	case strings.Contains(lower, "<?xml") || strings.Contains(lower, "<error>"):
-		a.Answerer = answererObjectStore
-	case a.Operation == OperationFetchBlob && p.hasReq && p.req.host != "" && !p.req.api():
-		a.Answerer = answererObjectStore
-	case len(a.Codes) > 0:
-		a.Answerer = answererRegistry
-	}
-	c, alternatives := answerCause(a, false)
-	facts := append([]Fact{{FactStatus, strconv.Itoa(status)}}, nil...)
-	for _, code := range a.Codes {
-		facts = append(facts, fact(FactCode, code)...)
-	}
-	facts = append(facts, fact(FactMessage, a.Message)...)
-	if client := deniedClient(a.Message); client != "" {
-		facts = append(facts, Fact{FactClient, client})
-	}
-	return hit{cause: c, alternatives: alternatives, facts: facts}, true
-}
-
-// statusMarkers stand before a status.
-var statusMarkers = []string{
-	"unexpected status: ", "received unexpected http status: ", "statuscode: ", "invalid status code from registry ",
-	"unexpected status code ", "error parsing http ", "unexpected http code: ", "http status: ",
-}
-
-// status finds a status and what the text has of the body.
-func (p *piece) status() (int, string, bool) {
-	if p.req.status {
-		if rest, ok := strings.CutPrefix(p.s[p.tail:], ": "); ok {
-			if n, body, ok := leadingStatus(rest); ok {
-				return n, body, true
-			}
-		}
-	}
-	for _, m := range statusMarkers {
-		if i := strings.LastIndex(p.lower, m); i >= 0 {
-			if n, body, ok := leadingStatus(p.s[i+len(m):]); ok {
-				return n, body, true
-			}
-		}
-	}
-	if i := strings.Index(p.lower, "failed with status code ["); i >= 0 {
-		if j := strings.Index(p.s[i:], "]: "); j >= 0 {
-			return leadingStatus(p.s[i+j+3:])
-		}
-	}
-	if i := strings.Index(p.lower, "status "); i >= 0 && strings.Contains(p.lower[i:], " trying to pull repository") {
-		return leadingStatus(p.s[i+len("status "):])
-	}
-	return 0, "", false
-}
-
-func leadingStatus(s string) (int, string, bool) {
-	if len(s) < 3 || (len(s) > 3 && s[3] >= '0' && s[3] <= '9') {
-		return 0, "", false
-	}
-	n, err := strconv.Atoi(s[:3])
-	if err != nil || n < 100 || n > 599 {
-		return 0, "", false
-	}
-	body := s[3:]
-	return n, body[:min(len(body), 4096)], true
-}
-
-// splitCode finds the registry's error code and message in what follows a
-// status: " - Server message: code: text", or on a line of its own.
-func splitCode(body string) ([]string, string) {
-	text := body
-	if i := strings.Index(text, "Server message: "); i >= 0 {
-		text = text[i+len("Server message: "):]
-	} else if i := strings.IndexByte(text, '\n'); i >= 0 {
-		text = strings.TrimSpace(text[i+1:])
-		text = strings.TrimPrefix(text, "errors:")
-	} else if i := strings.IndexByte(text, '"'); i >= 0 {
-		return nil, strings.TrimSuffix(strings.TrimSpace(text[i+1:]), `"`)
-	} else {
-		// The phrase of the status itself is no message.
-		if _, after, ok := strings.Cut(text, ": "); ok {
-			text = after
-		} else {
-			return nil, ""
-		}
-	}
-	text = strings.TrimSpace(text)
-	code, message, _ := strings.Cut(text, ":")
-	if c, ok := registryCodes[asciiLower(strings.TrimSpace(code))]; ok {
-		return []string{c}, strings.TrimSpace(message)
-	}
-	return nil, text
-}
-
-// registryCodes are the codes of the OCI distribution specification as the
-// runtimes print them, in lower case with spaces.
-var registryCodes = map[string]string{
-	"blob unknown": "BLOB_UNKNOWN", "manifest blob unknown": "MANIFEST_BLOB_UNKNOWN", "manifest invalid": "MANIFEST_INVALID",
-	"manifest unknown": "MANIFEST_UNKNOWN", "name invalid": "NAME_INVALID", "name unknown": "NAME_UNKNOWN",
-	"unauthorized": "UNAUTHORIZED", "denied": "DENIED", "unsupported": "UNSUPPORTED", "toomanyrequests": "TOOMANYREQUESTS",
-	"unavailable": "UNAVAILABLE", "unknown": "UNKNOWN", "manifest_unknown": "MANIFEST_UNKNOWN", "name_unknown": "NAME_UNKNOWN",
-	"blob_unknown": "BLOB_UNKNOWN",
 }

@@ -33,9 +33,10 @@ var stageWords = []struct {
 	words     []string
 }{
 	{OperationFetchToken, []string{
-		"anonymous token", "oauth token", "bearer token", "retrieve auth token", "obtain access token", "token response", "bearer auth challenge",
+		"anonymous token", "oauth token", "requesting bearer token", "decoding bearer token", "retrieve auth token", "obtain access token", "token response", "bearer auth challenge",
 		"token auth challenge", "include a token in the response",
 	}},
+	{OperationResolveManifest, []string{"commit on ref \"manifest-", "commit on ref \"index-"}},
 	{OperationExtract, []string{"failed to extract layer", "failed to register layer", "adding layer", "unpack image on snapshotter"}},
 	{OperationFetchBlob, []string{
 		"httpreadseeker", "httpreaderseeker", "reading blob", "writing blob", "fetching blob", "pulling image configuration", "content descriptor",

@@ -133,12 +133,12 @@ var contentPhrases = []phrase{
 	{"image operating system ", "cannot be used on this platform", ImagePlatformMismatch, ""},
 	{"-based image is incompatible with a ", "", ImagePlatformMismatch, ""},
 
-	{"unexpected commit digest ", "", ImageDigestMismatch, OperationFetchBlob},
+	{"unexpected commit digest ", "", ImageDigestMismatch, ""},
 	{"digest did not match, expected ", "", ImageDigestMismatch, OperationFetchBlob},
 	{"filesystem layer verification failed for digest", "", ImageDigestMismatch, OperationFetchBlob},
 	{"manifest verification failed for digest", "", ImageDigestMismatch, OperationResolveManifest},
 	{"failed size validation: ", "", ImageSizeMismatch, ""},
-	{"unexpected commit size ", "", ImageSizeMismatch, OperationFetchBlob},
+	{"unexpected commit size ", "", ImageSizeMismatch, ""},
 	{"read past expected size", "", ImageSizeMismatch, OperationFetchBlob},
 
 	{"schema 1 image manifests are no longer supported", "", ImageUnsupportedMediaType, OperationResolveManifest},

@@ -1,0 +1,163 @@
+package classify
+
+import "strings"
+
+// redactURLs takes user information and everything from the first "?" or "#" out
+// of each URL.
+func redactURLs(s string) string {
+	if !strings.Contains(s, "://") {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for {
+		i := strings.Index(s, "://")
+		if i < 0 {
+			b.WriteString(s)
+			return b.String()
+		}
+		i += 3
+		b.WriteString(s[:i])
+		s = s[i:]
+		end := tokenEnd(s)
+		token, tail := splitPunctuation(s[:end])
+		s = s[end:]
+		b.WriteString(bareURL(token))
+		b.WriteString(tail)
+	}
+}
+
+// bareURL takes what stands behind "://".
+func bareURL(token string) string {
+	authority := token
+	if i := strings.IndexAny(authority, "/?#"); i >= 0 {
+		authority = authority[:i]
+	}
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		token = token[i+1:]
+	} else if user, password, ok := strings.Cut(authority, ":"); ok && !strings.HasPrefix(authority, "[") && !port(password) {
+		// No port: a password with a slash in it, or cut before its "@".
+		if i := strings.LastIndexByte(token, '@'); i >= 0 && !digestAt(token[i+1:]) {
+			token = token[i+1:]
+		} else {
+			token = user + ":" + mark + token[len(authority):]
+		}
+	}
+	if i := strings.IndexAny(token, "?#"); i >= 0 {
+		token = token[:i]
+	}
+	return token
+}
+
+func port(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return s == mark || s == ellipsis || strings.HasPrefix(s[i:], ellipsis)
+		}
+	}
+	return true
+}
+
+// tokenEnd returns where an unbroken run of text ends: at a space, a closing
+// quote or an angle bracket. A quote right after "=" belongs to the run.
+func tokenEnd(s string) int {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case ' ', '<', '>', '`':
+			return i
+		case '"':
+			if i == 0 || s[i-1] != '=' {
+				return i
+			}
+			n := strings.IndexByte(s[i+1:], '"')
+			if n < 0 {
+				return len(s)
+			}
+			i += n + 1
+		case '\\':
+			if i+1 < len(s) && (s[i+1] == '"' || s[i+1] == 'n') {
+				return i
+			}
+		}
+	}
+	return len(s)
+}
+
+// splitPunctuation takes the sentence's own punctuation off the end of a run, so
+// that "URL?query: 401" keeps its colon.
+func splitPunctuation(token string) (string, string) {
+	end := len(token)
+	for end > 0 && strings.IndexByte(":,;.)]}'", token[end-1]) >= 0 {
+		end--
+	}
+	return token[:end], token[end:]
+}
+
+// redactQueries takes "?name=..." out behind anything, with or without a scheme.
+func redactQueries(s string) string {
+	if strings.IndexByte(s, '?') < 0 {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for {
+		i := strings.IndexByte(s, '?')
+		if i < 0 {
+			b.WriteString(s)
+			return b.String()
+		}
+		b.WriteString(s[:i])
+		s = s[i:]
+		n := 1
+		for n < len(s) && (isSchemeByte(s[n]) || strings.IndexByte("_%~[]$", s[n]) >= 0) {
+			n++
+		}
+		if n == 1 || n == len(s) || s[n] != '=' {
+			b.WriteString(s[:n])
+			s = s[n:]
+			continue
+		}
+		end := tokenEnd(s)
+		_, tail := splitPunctuation(s[:end])
+		b.WriteString(tail)
+		s = s[end:]
+	}
+}
+
+// redactUserInfo takes "user:password" out before an "@" where no scheme shows
+// that it is a URL. "name:tag@sha256:..." is an image.
+func redactUserInfo(s string) string {
+	if strings.IndexByte(s, '@') < 0 {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for {
+		i := strings.IndexByte(s, '@')
+		if i < 0 {
+			b.WriteString(s)
+			return b.String()
+		}
+		start := strings.LastIndexAny(s[:i], " \"'=<>(),;[]{}`") + 1
+		if j := strings.LastIndex(s[start:i], "//"); j >= 0 {
+			start += j + 2
+		}
+		if strings.IndexByte(s[start:i], ':') >= 0 && !digestAt(s[i+1:]) {
+			b.WriteString(s[:start])
+			b.WriteString(mark)
+		} else {
+			b.WriteString(s[:i])
+		}
+		b.WriteByte('@')
+		s = s[i+1:]
+	}
+}
+
+// digestAt reports whether s begins with a digest, "sha256:...".
+func digestAt(s string) bool {
+	algorithm, rest, ok := strings.Cut(s[:min(len(s), 40)], ":")
+	if !ok || algorithm == "" || rest == "" {
+		return strings.HasPrefix(s, "sha256") || strings.HasPrefix(s, "sha512")
+	}
+	return algorithm == "sha256" || algorithm == "sha512" || algorithm == "sha384"
+}
