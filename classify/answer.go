@@ -37,6 +37,9 @@ func answerFacts(a *HTTPAnswer) []Fact {
 	facts = append(facts, fact(FactAnswerer, a.Answerer)...)
 	facts = append(facts, fact(FactMethod, a.Method)...)
 	facts = append(facts, fact(FactURL, a.URL)...)
+	if a.Answerer == answererProxy {
+		facts = append(facts, fact(FactProxy, a.Host)...)
+	}
 	if client := deniedClient(a.Message); client != "" {
 		facts = append(facts, Fact{FactClient, client})
 	}
@@ -86,7 +89,7 @@ func answerCause(a *HTTPAnswer, credentialKnown bool) (Cause, []Cause) {
 		}
 	}
 	if a.Operation == OperationFetchToken {
-		if c := tokenCause(a, message); c != "" {
+		if c := tokenCause(a, message, credentialKnown); c != "" {
 			return c, nil
 		}
 	}
@@ -138,23 +141,23 @@ func unauthorizedCause(a *HTTPAnswer, message string, credentialKnown bool) (Cau
 		return IdentityTokenExpired, nil
 	case strings.Contains(message, "invalid_token"):
 		return IdentityTokenRejected, nil
-	case badLogin(message):
-		return IdentityBadCredentials, nil
 	case credentialKnown && !a.Credentialed:
 		return IdentityUnauthenticatedRequest, nil
+	case badLogin(message):
+		return IdentityBadCredentials, nil
 	}
 	return IdentityUnauthorized, nil
 }
 
 // tokenCause reads an answer of the token endpoint. A 404 there is not a missing
 // image: the realm leads nowhere.
-func tokenCause(a *HTTPAnswer, message string) Cause {
+func tokenCause(a *HTTPAnswer, message string, credentialKnown bool) Cause {
 	switch a.Status {
 	case 401, 403:
 		if tokenExpired(message) {
 			return IdentityTokenExpired
 		}
-		if badLogin(message) {
+		if badLogin(message) && (a.Credentialed || !credentialKnown) {
 			return IdentityBadCredentials
 		}
 		return IdentityTokenFetchDenied

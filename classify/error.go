@@ -171,6 +171,12 @@ func typed(err error, sc scene) (Finding, bool) {
 	if errors.As(err, &answer) {
 		return answerFinding(answer, sc), true
 	}
+	switch {
+	case errors.Is(err, ErrResponseTooLarge):
+		return sc.finding(EndpointResponseTooLarge), true
+	case errors.Is(err, ErrMalformedResponse):
+		return sc.finding(EndpointMalformedResponse, fact(FactMessage, err.Error())...), true
+	}
 	var dnsErr *net.DNSError
 	if errors.As(err, &dnsErr) {
 		return dnsFinding(dnsErr, sc)

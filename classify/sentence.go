@@ -13,6 +13,9 @@ func sentence(f Finding) string {
 		if key == "endpoint" {
 			return f.Endpoint
 		}
+		if v := f.Fact(key); key == "address" && v == f.Endpoint {
+			return "" // the address is all that is known of the endpoint: once is enough
+		}
 		return f.Fact(key)
 	})
 }
@@ -92,7 +95,7 @@ var sentences = map[Cause]string{
 
 	EndpointDownloadInterrupted:   "the download from {endpoint|'the blob host'} ended before it was complete[: {size}]",
 	EndpointConnectionReset:       "the connection to {endpoint|address|'the peer'}[ at {address}] was reset[ ({errno})]",
-	EndpointProxyRefusedConnect:   "the forward proxy[ {proxy}] did not open a tunnel to {endpoint|'the host'}[: {message|status}]",
+	EndpointProxyRefusedConnect:   "the forward proxy[ {proxy}] did not open a tunnel to {url|endpoint|'the host'}[: {message|status}]",
 	EndpointConnectionRefused:     "{endpoint|address|'the host'}[ at {address}] refused the connection[ ({errno})]",
 	EndpointTLSHandshakeTimeout:   "{endpoint|address|'the host'} accepted the connection but the TLS handshake did not finish[ within {limit}]",
 	EndpointConnectionClosedEOF:   "{endpoint|address|'the host'} closed the connection without an answer",

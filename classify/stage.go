@@ -1,8 +1,18 @@
 package classify
 
 import (
+	"errors"
 	"fmt"
 	"time"
+)
+
+// What a probe says of an answer that is there and cannot be used. Wrap them to
+// say more.
+var (
+	// ErrMalformedResponse: what came is no HTTP.
+	ErrMalformedResponse = errors.New("malformed HTTP response")
+	// ErrResponseTooLarge: more came than is read.
+	ErrResponseTooLarge = errors.New("response over the limit")
 )
 
 // Stage is the part of one request that a live error interrupted.

@@ -112,7 +112,7 @@ func jwt(actions ...string) string {
 
 func token(value string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(rw).Encode(map[string]any{"token": value, "expires_in": 300})
+		_ = json.NewEncoder(rw).Encode(map[string]any{"token": value, "access_token": value, "expires_in": 300})
 	}
 }
 
@@ -215,7 +215,7 @@ func TestCheckAccess(t *testing.T) {
 		{name: "opaque token refused", keychain: right, registry: demand(bearer, func(string) int { return 403 }), auth: login("robot", "s3cr3t", "opaque"), want: []classify.Cause{classify.IdentityForbidden}, failing: 1},
 		{name: "insufficient_scope", registry: demand(strings.TrimSuffix(bearer, `"`)+`",error="insufficient_scope"`, func(string) int { return 401 }), auth: token("opaque"),
 			want: []classify.Cause{classify.IdentityInsufficientScope}, failing: 1},
-		{name: "token is a page", registry: demand(bearer, yes), auth: status(200, "<!DOCTYPE html><title>Log in</title>"), want: []classify.Cause{classify.IdentityTokenMalformed}, failing: 1},
+		{name: "token is a page", registry: demand(bearer, yes), auth: status(200, "<!DOCTYPE html><title>Log in</title>"), want: []classify.Cause{classify.EndpointHTMLInsteadOfRegistry}, failing: 1},
 		{name: "no realm", registry: demand(`Bearer service="x"`, yes), want: []classify.Cause{classify.EndpointBadRealm}, failing: 1},
 		{name: "realm is a file", registry: demand(`Bearer realm="file:///etc/passwd"`, yes), want: []classify.Cause{classify.EndpointBadRealm}, failing: 1},
 		{name: "unknown scheme", registry: demand(`Negotiate`, yes), want: []classify.Cause{classify.IdentityChallengeUnsupported}, failing: 1,

@@ -68,7 +68,11 @@ func (r *AccessReport) judgeExchange(ch wire.Challenge, res wire.TokenResult) {
 		r.add(f, withheld.Host)
 		r.Inconclusive = f.Summary
 	case errors.As(err, &malformed):
-		r.add(classify.New(classify.IdentityTokenMalformed, fmt.Sprintf("the token server %s answered 200 without a usable token: %s",
+		cause := classify.IdentityTokenMalformed
+		if malformed.Answerer == wire.AnswererHTML { // a page: somebody else answers there
+			cause = classify.EndpointHTMLInsteadOfRegistry
+		}
+		r.add(classify.New(cause, fmt.Sprintf("the token server %s answered 200 without a usable token: %s",
 			classify.Redact(malformed.Host, 200), malformed.Reason)).WithError(err), host)
 	case errors.As(err, &answer):
 		r.denyAnswer(answer)
