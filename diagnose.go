@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/endpoints"
 )
 
 // PullMode says how much of the pull is done.
@@ -46,7 +45,8 @@ type Options struct {
 
 	// OnStep is told of each step as it completes, OnProgress of silence and of
 	// bytes. Neither is ever called concurrently, with the other or itself. A call
-	// that does not return delays later ones, not the diagnosis.
+	// that does not return delays later ones and no step; Diagnose waits for it
+	// until its own end, and calls neither after it has returned.
 	OnStep     func(Step)
 	OnProgress func(Progress)
 
@@ -75,7 +75,7 @@ type Progress struct {
 	Endpoint string // host:port
 	Addr     netip.Addr
 	Subject  string
-	Layer    classify.Layer // the layer that the step belongs to
+	Layer    classify.Layer // the layer that silence here points to
 	// Silent is how long nothing was heard: a hop that hangs is named after three
 	// seconds, long before its limit decides.
 	Silent time.Duration
@@ -126,14 +126,24 @@ func (o *Options) validate() error {
 	default:
 		return fmt.Errorf("pullwalk: unknown pull mode %q", o.Pull)
 	}
-	if o.Budget < 0 || o.Concurrency < 0 {
-		return fmt.Errorf("pullwalk: a negative budget or concurrency makes no sense")
+	if o.Budget < 0 {
+		return fmt.Errorf("pullwalk: the budget %v is negative", o.Budget)
+	}
+	if o.Concurrency < 0 {
+		return fmt.Errorf("pullwalk: the concurrency %d is negative", o.Concurrency)
+	}
+	for _, l := range []struct {
+		name  string
+		value time.Duration
+	}{{"DNS", o.Limits.DNS}, {"Connect", o.Limits.Connect}, {"TLS", o.Limits.TLS}, {"Header", o.Limits.Header}, {"Idle", o.Limits.Idle}} {
+		if l.value < 0 {
+			return fmt.Errorf("pullwalk: Limits.%s %v is negative", l.name, l.value)
+		}
 	}
 	for _, host := range o.Also {
 		if _, _, err := splitHostPort(host); err != nil {
 			return fmt.Errorf("pullwalk: Also: %w", err)
 		}
 	}
-	_, err := endpoints.ParsePlatform(o.Platform)
-	return err
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 )
 
 // splitHostPort reads host or host:port; the port is 443 if it is not said.
@@ -13,7 +14,7 @@ func splitHostPort(s string) (host string, port uint16, err error) {
 		host, p = s, "443"
 	}
 	n, err := strconv.ParseUint(p, 10, 16)
-	if err != nil || n == 0 || host == "" {
+	if err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/@?# ") {
 		return "", 0, fmt.Errorf("%q is no host:port", s)
 	}
 	return host, uint16(n), nil

@@ -36,7 +36,7 @@ type target struct {
 	port         uint16
 	role         endpoints.Role
 	foundBy      string
-	hint         bool // not seen to be touched by this pull: can only warn
+	hint         bool // only expected in this pull
 }
 
 // targetOf reads a URL that the reference, a challenge or a redirect gave.
@@ -76,9 +76,19 @@ type endpoint struct {
 	through   *lane  // the first lane that held all the way
 	blockedBy string // the first failure, when no lane is through
 
-	pool  wire.Pool
-	mu    sync.Mutex
-	steps []step
+	pool wire.Pool
+
+	mu       sync.Mutex
+	steps    []step
+	onlyHint bool // the pull has not come here yet
+}
+
+// isHint says that the pull was not seen to touch the endpoint, so far: what is
+// wrong there can only warn.
+func (e *endpoint) isHint() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.onlyHint
 }
 
 // step is a Step with its place in the report: rung first, then order in it.
@@ -127,20 +137,26 @@ func (e *endpoint) record(s Step, index int) Step {
 		s.Layer = layerOf(s.ID)
 	}
 	for i := range s.Findings {
-		s.Findings[i] = e.place(s.Findings[i])
+		s.Findings[i] = e.place(s.ID, s.Findings[i])
 	}
 	e.mu.Lock()
 	e.steps = append(e.steps, step{s, slices.Index(rungs, s.ID), index})
+	told := s
+	if e.onlyHint {
+		told.Findings = warned(s.Findings)
+	}
 	e.mu.Unlock()
-	e.d.notify.step(s)
+	e.d.notify.step(told)
 	return s
 }
 
 // place names the endpoint of a finding as host:port, so that every finding can
 // be traced to the endpoint in whose ladder it stands; a nameserver's finding
-// keeps the name that was looked up.
-func (e *endpoint) place(f classify.Finding) classify.Finding {
+// keeps the name that was looked up, and a tunnel is the proxy's to open.
+func (e *endpoint) place(id StepID, f classify.Finding) classify.Finding {
 	switch {
+	case id == StepTunnel && e.via != nil && f.Cause != classify.EndpointAddressDenied:
+		f.Endpoint = e.via.hostPort()
 	case f.Layer == classify.LayerDNS:
 		if f.Endpoint == "" {
 			f.Endpoint = e.host
@@ -150,8 +166,8 @@ func (e *endpoint) place(f classify.Finding) classify.Finding {
 	default:
 		f.Endpoint = e.hostPort()
 	}
-	if e.hint && f.Severity == classify.SeverityFail {
-		f.Severity = classify.SeverityWarn
+	if e.d.hurried && f.Certainty == classify.CertaintyProven && f.Fact(classify.FactLimit) != "" {
+		f.Certainty = classify.CertaintyLikely // a runtime would have waited longer
 	}
 	return f
 }
@@ -193,7 +209,11 @@ type outcome struct {
 // timed runs one step: it is watched for silence, and left behind if it ignores
 // the end of ctx.
 func (e *endpoint) timed(ctx context.Context, s Step, run func(context.Context, *watch) outcome) outcome {
-	w := e.d.notify.watch(Progress{Step: s.ID, Endpoint: e.hostPort(), Addr: s.Addr, Subject: s.Subject, Layer: s.layer()})
+	if ctx.Err() != nil { // the end has come: each step begun now could cost another grace
+		s.Status, s.Reason = StatusInconclusive, reasonOf(ctx)
+		return outcome{Step: s}
+	}
+	w := e.d.notify.watch(Progress{Step: s.ID, Endpoint: e.hostPort(), Addr: s.Addr, Subject: s.Subject, Layer: silenceOf(s.ID)})
 	defer w.stop()
 	start := time.Now()
 	out, ok := await(ctx, func() outcome { return run(ctx, w) })
@@ -205,11 +225,16 @@ func (e *endpoint) timed(ctx context.Context, s Step, run func(context.Context, 
 	return out
 }
 
-func (s Step) layer() classify.Layer {
-	if s.Layer != "" {
-		return s.Layer
+// silenceOf says which layer silence in a step points to: what was sent got
+// lost, or something answers and then does not go on, whatever is asked for.
+func silenceOf(id StepID) classify.Layer {
+	switch id {
+	case StepSettings, StepDNS, StepRoute:
+		return layerOf(id)
+	case StepConnect:
+		return classify.LayerRoute
 	}
-	return layerOf(s.ID)
+	return classify.LayerEndpoint
 }
 
 var errBudget = errors.New("the budget ended")
@@ -372,13 +397,23 @@ func (l *lane) addrPort() netip.AddrPort { return netip.AddrPortFrom(l.addr, l.e
 
 func (l *lane) route(ctx context.Context) Step {
 	s := Step{ID: StepRoute}
-	if err := l.e.d.allow(l.addrPort()); err != nil {
-		f := classify.New(classify.EndpointAddressDenied, fmt.Sprintf("%s leads to %v, which this tool does not connect to: %v", l.e.host, l.addr, err),
-			classify.Fact{Key: classify.FactAddress, Value: l.addr.String()})
-		f.Severity = classify.SeverityWarn
-		return settle(s, false, "address not allowed: "+err.Error(), []classify.Finding{f})
+	if s, denied := l.denied(s, l.addr); denied {
+		return s
 	}
 	return l.lookup(ctx)
+}
+
+// denied settles a step that would lead to an address which must not be
+// connected to.
+func (l *lane) denied(s Step, addr netip.Addr) (Step, bool) {
+	err := l.e.d.allow(netip.AddrPortFrom(addr, l.e.port))
+	if err == nil {
+		return s, false
+	}
+	f := classify.New(classify.EndpointAddressDenied, fmt.Sprintf("%s leads to %v, which this tool does not connect to: %v", l.e.host, addr, err),
+		classify.Fact{Key: classify.FactAddress, Value: addr.String()})
+	f.Severity = classify.SeverityWarn
+	return settle(s, false, "address not allowed: "+err.Error(), []classify.Finding{f}), true
 }
 
 // lookup asks the kernel for the way to the lane's address.
@@ -394,6 +429,12 @@ func (l *lane) lookup(ctx context.Context) Step {
 
 func (l *lane) connect(ctx context.Context, id StepID) outcome {
 	s := Step{ID: id}
+	if addr, err := netip.ParseAddr(l.e.host); err == nil && id == StepTunnel {
+		// A proxy would ask the address on our behalf.
+		if s, denied := l.denied(s, addr); denied {
+			return outcome{Step: s}
+		}
+	}
 	conn, rep, err := l.dial(ctx)
 	switch {
 	case rep != nil:

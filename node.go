@@ -40,6 +40,7 @@ type Node struct {
 	// Labels (node name, pool, zone) are copied to the Vantage.
 	Labels map[string]string
 
+	hosted   bool   // made by HostNode
 	hostRoot string // HostNode keeps its question, so that Diagnose can refuse it
 }
 
@@ -47,7 +48,7 @@ type Node struct {
 // the process runs in the host's network namespace. Absolute symbolic links in
 // the tree stay inside it. A root that cannot be read makes Diagnose return an
 // error that names it.
-func HostNode(root string) Node { return Node{hostRoot: root} }
+func HostNode(root string) Node { return Node{hosted: true, hostRoot: root} }
 
 // view is a Node with every default filled in.
 type view struct {
@@ -65,14 +66,14 @@ type view struct {
 // looked at at all.
 func (n Node) resolve() (*view, error) {
 	v := &view{Node: n, netns: "unknown"}
-	own := n.FS == nil && n.hostRoot == ""
+	own := n.FS == nil && !n.hosted
 	if n.FS == nil {
 		root := n.hostRoot
-		if root == "" {
+		switch {
+		case n.hosted && root == "":
+			return nil, errors.New("pullwalk: the host root is empty")
+		case own && runtime.GOOS != "windows":
 			root = "/"
-		}
-		if own && runtime.GOOS == "windows" {
-			root = ""
 		}
 		if root != "" {
 			tree, err := nodefs.New(root)

@@ -17,6 +17,7 @@ type notifier struct {
 	wake   chan struct{} // capacity 1
 	done   chan struct{}
 	closed bool
+	left   bool // nobody waits any more: what is queued is dropped
 }
 
 func newNotifier(o *Options) *notifier {
@@ -66,6 +67,9 @@ func (n *notifier) run() {
 		n.queue = nil
 		n.mu.Unlock()
 		for _, call := range calls {
+			if n.isLeft() {
+				return
+			}
 			call()
 		}
 		if closed {
@@ -74,15 +78,23 @@ func (n *notifier) run() {
 	}
 }
 
+func (n *notifier) isLeft() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.left
+}
+
 // finish lets what is queued be delivered. A callback that does not return is
-// not waited for once ctx has ended.
+// not waited for once ctx has ended; it is then the last.
 func (n *notifier) finish(ctx context.Context) {
 	n.mu.Lock()
 	n.closed = true
 	n.mu.Unlock()
 	n.signal()
 	if _, ok := await(ctx, func() struct{} { <-n.done; return struct{}{} }); !ok {
-		return
+		n.mu.Lock()
+		n.left = true
+		n.mu.Unlock()
 	}
 }
 

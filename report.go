@@ -106,6 +106,7 @@ func (r *Result) sections() []section {
 		}
 		add("First broken", fmt.Sprintf("layer %s%s (%s%s)", p.Layer, where, p.Cause, doing))
 		add("Seen", p.Summary)
+		add("Other readings", readings(p.Alternatives)...)
 		add("Owner", string(p.Owner))
 		add("Where to look", info.Look)
 		add("Remedy", p.Remedy)
@@ -129,6 +130,19 @@ func (r *Result) sections() []section {
 	add("Proof", r.proof()...)
 	add("Hosts", r.hosts()...)
 	add("Looked from", r.lookedFrom())
+	return out
+}
+
+// readings names causes that what was seen would fit as well, best first.
+func readings(causes []classify.Cause) []string {
+	var out []string
+	for _, c := range causes {
+		line := string(c)
+		if info, ok := classify.Lookup(c); ok {
+			line += ": " + info.Title
+		}
+		out = append(out, line)
+	}
 	return out
 }
 

@@ -48,11 +48,20 @@ func (e *endpoint) sorted() []step {
 // addresses are summed up by the endpoint-wide step.
 func (e *endpoint) counts(s Step) bool { return !s.Addr.IsValid() || e.scheme == schemeDNS }
 
-// verdict is the outcome of one source, and why it is inconclusive.
+// verdict is the outcome of one source.
 func (s *source) verdict() Status {
 	v, _ := s.judgeSteps()
 	return v
 }
+
+// serves says whether the pull can be had from s: one that is passed over
+// serves nothing.
+func (s *source) serves() bool {
+	v := s.verdict()
+	return v == StatusOK || v == StatusDegraded
+}
+
+// judgeSteps also says why a source is inconclusive or skipped.
 
 func (s *source) judgeSteps() (Status, string) {
 	var failed, degraded bool
@@ -67,8 +76,8 @@ func (s *source) judgeSteps() (Status, string) {
 			if !e.counts(st.Step) {
 				continue
 			}
-			if e.hint {
-				degraded = degraded || hasSeverity(st.Findings, classify.SeverityWarn)
+			if e.isHint() {
+				degraded = degraded || hasSeverity(st.Findings, classify.SeverityWarn) || hasSeverity(st.Findings, classify.SeverityFail)
 				continue
 			}
 			switch st.Status {
@@ -84,6 +93,8 @@ func (s *source) judgeSteps() (Status, string) {
 	switch {
 	case failed:
 		return StatusFailed, ""
+	case s.skipped != "":
+		return StatusSkipped, s.skipped
 	case s.overflow:
 		return StatusInconclusive, fmt.Sprintf("the pull names more than %d hosts", maxEndpoints)
 	case reason != "":
@@ -99,6 +110,7 @@ func (s *source) judgeSteps() (Status, string) {
 // result gathers what was seen. It is called when nothing runs any more.
 func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 	d.blameResolverRoute(sources)
+	settleHints(sources)
 	r := &Result{
 		Schema: Schema, Pull: d.opts.Pull, ManifestRequests: d.manifests,
 		Image: ImageRef{
@@ -109,7 +121,7 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 		Verdict: StatusInconclusive,
 	}
 	r.Vantage.Identity = d.identity
-	served := slices.IndexFunc(sources, func(s *source) bool { return s.verdict().passes() })
+	served := slices.IndexFunc(sources, (*source).serves)
 	var failures, warnings []classify.Finding
 	for i, s := range sources {
 		out := s.export()
@@ -131,7 +143,8 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 	switch {
 	case served >= 0:
 		r.Verdict = sources[served].verdict()
-		if served > 0 || len(warnings) > 0 {
+		missed := func(s *source) bool { return s.skipped == "" }
+		if slices.ContainsFunc(sources[:served], missed) || len(warnings) > 0 {
 			r.Verdict = StatusDegraded
 		}
 		if p := sources[served].proof; p != nil {
@@ -140,6 +153,7 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 		}
 	case len(failures) > 0:
 		r.Verdict = StatusFailed
+		r.suspectHandEdit()
 		r.Primary = &r.Findings[0]
 	default:
 		for _, s := range r.Sources {
@@ -160,10 +174,10 @@ func (d *diagnosis) blameResolverRoute(sources []*source) {
 	for _, s := range sources {
 		for _, e := range s.snapshot() {
 			for _, st := range e.sorted() {
-				dnsFailed = dnsFailed || st.ID == StepDNS && st.Status == StatusFailed && !e.hint
+				dnsFailed = dnsFailed || st.ID == StepDNS && st.Status == StatusFailed && !e.isHint()
 				if e.scheme == schemeDNS {
 					resolvers = append(resolvers, e)
-					if hasSeverity(st.Findings, classify.SeverityWarn) {
+					if st.Status == StatusFailed {
 						refused++
 					}
 				}
@@ -174,12 +188,21 @@ func (d *diagnosis) blameResolverRoute(sources []*source) {
 		return
 	}
 	for _, e := range resolvers {
-		e.hint = false
-		for i := range e.steps {
-			for j := range e.steps[i].Findings {
-				e.steps[i].Findings[j].Severity = classify.SeverityFail
+		e.onlyHint = false
+	}
+}
+
+// settleHints turns what failed at hosts that the pull did not come to into
+// warnings. Only now it is known which these are.
+func settleHints(sources []*source) {
+	for _, s := range sources {
+		for _, e := range s.endpoints {
+			if !e.onlyHint {
+				continue
 			}
-			e.steps[i].Status = StatusFailed
+			for i := range e.steps {
+				e.steps[i].Findings = warned(e.steps[i].Findings)
+			}
 		}
 	}
 }
@@ -229,6 +252,28 @@ func (s *source) export() Source {
 		out.Endpoints = append(out.Endpoints, x)
 	}
 	return out
+}
+
+// suspectHandEdit offers an entry of the hosts file as another reading of the
+// root cause, where the address that fails came from such an entry.
+func (r *Result) suspectHandEdit() {
+	first := &r.Findings[0]
+	if first.Layer != classify.LayerRoute && first.Layer != classify.LayerEndpoint && first.Layer != classify.LayerTLS {
+		return
+	}
+	for _, s := range r.Sources {
+		for _, e := range s.Endpoints {
+			if e.HostPort() != first.Endpoint {
+				continue
+			}
+			for _, st := range e.Steps {
+				if st.ID == StepDNS && slices.ContainsFunc(st.Findings, func(f classify.Finding) bool { return f.Cause == classify.DNSHostsOverride }) {
+					first.Alternatives = append(slices.Clone(first.Alternatives), classify.DNSHostsOverride)
+					return
+				}
+			}
+		}
+	}
 }
 
 // handEdits lists what only a change made by hand makes work: an entry of the

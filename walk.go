@@ -31,6 +31,7 @@ type diagnosis struct {
 	platform  endpoints.Platform
 	limits    Limits
 	budget    time.Duration
+	hurried   bool // the budget cuts limits below what the runtimes would wait
 	userAgent string
 	allow     func(netip.AddrPort) error
 	dns       *dnscheck.Checker
@@ -69,6 +70,7 @@ func newDiagnosis(image string, opts *Options) (*diagnosis, error) {
 		return nil, err
 	}
 	o.fillIn()
+	d.hurried = o.Budget/budgetShare < defaultTLS
 	d.budget, d.limits, d.userAgent, d.allow = o.Budget, o.Limits, o.UserAgent, o.AllowAddr
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Exchanger: d.view.DNS, Expect: o.Expect, Limit: d.limits.DNS}
 	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect}
@@ -495,7 +497,7 @@ func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, 
 			if r.NeedsToken() && w.Authorization == "" {
 				return Step{ID: StepChallenge, Status: StatusOK, Request: r}
 			}
-			return requestStatus(st, r)
+			return basicRefused(w, requestStatus(st, r))
 		})
 	}
 	st := ask(http.MethodHead)
@@ -508,6 +510,22 @@ func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, 
 	}
 	st = reg.record(st, index)
 	st, _ = s.followManifest(ctx, w, st, index)
+	return st
+}
+
+// basicRefused reads a 401 to a request that carried user and password itself: no
+// token stands between, so it is the credential that was refused.
+func basicRefused(w *endpoints.Walk, st Step) Step {
+	if !strings.HasPrefix(w.Authorization, "Basic ") {
+		return st
+	}
+	for i, f := range st.Findings {
+		if f.Cause == classify.IdentityUnauthorized {
+			g := classify.New(classify.IdentityBadCredentials, f.Summary, f.Facts...)
+			g.Operation, g.Alternatives = f.Operation, []classify.Cause{classify.IdentityUnauthorized}
+			st.Findings[i] = g
+		}
+	}
 	return st
 }
 

@@ -1,0 +1,141 @@
+package pullwalk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"testing/fstest"
+	"time"
+
+	"github.com/pullwalk/pullwalk"
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/internal/lab"
+	"github.com/pullwalk/pullwalk/tlsauth"
+)
+
+// exampleLab stands in for the registry of your company: names, certificates and
+// a token server of its own, on loopback.
+func exampleLab() (*lab.World, *pullwalk.Options) {
+	w, err := lab.New(lab.Options{})
+	if err == nil {
+		err = w.Start()
+	}
+	if err != nil {
+		panic(err)
+	}
+	keychain, err := tlsauth.DockerConfig(w.DockerConfig()) // what the pull secret holds
+	if err != nil {
+		panic(err)
+	}
+	return w, &pullwalk.Options{
+		Node:     pullwalk.Node{FS: w.FS(), DNS: w.Exchanger()},
+		Keychain: keychain,
+		Platform: "linux/amd64",
+	}
+}
+
+// Why can this node not pull this image?
+func ExampleDiagnose() {
+	w, opts := exampleLab()
+	defer w.Close()
+	w.Break(lab.NoSuchName(w.Blobs)) // the private zone lacks the blob host
+
+	res, err := pullwalk.Diagnose(context.Background(), w.Image(), opts)
+	if err != nil { // the question makes no sense
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("verdict:", res.Verdict)
+	fmt.Println("first broken layer:", res.Primary.Layer)
+	fmt.Println("cause:", res.Primary.Cause)
+	fmt.Println("where:", res.Primary.Endpoint)
+	fmt.Println("owner:", res.Primary.Owner)
+	// Output:
+	// verdict: failed
+	// first broken layer: dns
+	// cause: dns.nxdomain
+	// where: blobs.corp.test
+	// owner: dns
+}
+
+// Touch says that every hop held. Only a complete download is a proof.
+func ExampleDiagnose_proof() {
+	w, opts := exampleLab()
+	defer w.Close()
+
+	opts.Pull = pullwalk.Complete
+	res, err := pullwalk.Diagnose(context.Background(), w.Image(), opts)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(res.Verdict, "-", res.Proof.Layers, "layers,", res.Proof.Bytes, "bytes, every digest checked")
+	// Output:
+	// ok - 3 layers, 103330 bytes, every digest checked
+}
+
+// A node that cannot be pulled to fails a test or a health check in one line.
+func ExampleResult_Err() {
+	w, opts := exampleLab()
+	defer w.Close()
+	w.Break(lab.TokenWithoutRight())
+
+	res, err := pullwalk.Diagnose(context.Background(), w.Image(), opts)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// In a test: require.NoError(t, res.Err())
+	var finding classify.Finding
+	if errors.As(res.Err(), &finding) {
+		fmt.Println(finding.Cause, "is for", finding.Owner)
+	}
+	// Output:
+	// identity.insufficient-scope is for identity
+}
+
+// Steps are told as they complete, silence long before it is decided.
+func ExampleOptions_progress() {
+	w, opts := exampleLab()
+	defer w.Close()
+	w.Break(lab.MissingTag())
+
+	opts.OnStep = func(s pullwalk.Step) {
+		if s.Status == pullwalk.StatusFailed {
+			fmt.Println(s.ID, "failed:", s.Findings[0].Cause)
+		}
+	}
+	opts.OnProgress = func(p pullwalk.Progress) { fmt.Fprintln(os.Stderr, p) }
+	opts.Budget = 30 * time.Second
+	if _, err := pullwalk.Diagnose(context.Background(), w.Image(), opts); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// resolve failed: image.manifest-unknown
+}
+
+// The view of the node is made of parts, each of which can be your own: here the
+// files of a node image and a nameserver that says no, without a network.
+func ExampleNode() {
+	node := pullwalk.Node{
+		FS: fstest.MapFS{
+			"etc/resolv.conf": {Data: []byte("nameserver 10.20.0.2\n"), Mode: 0o644},
+			"etc/hostname":    {Data: []byte("node-1\n"), Mode: 0o644},
+		},
+		DNS: dnscheck.ExchangerFunc(func(context.Context, netip.AddrPort, string, dnscheck.Question) (dnscheck.Answer, error) {
+			return dnscheck.Answer{RCode: "NXDOMAIN", RecursionAvailable: true}, nil
+		}),
+		Labels: map[string]string{"pool": "gpu"},
+	}
+	res, err := pullwalk.Diagnose(context.Background(), "registry.corp.test/team/app:v1", &pullwalk.Options{Node: node})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(res.Vantage.HostName, res.Vantage.Labels[0].Value, "-", res.Primary.Cause)
+	// Output:
+	// node-1 gpu - dns.nxdomain
+}

@@ -1,0 +1,83 @@
+package pullwalk_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullwalk/pullwalk/internal/lab"
+)
+
+// hostFaults are the faults of a scenario that name a host.
+var hostFaults = map[string]func(*lab.Host) lab.Fault{
+	"refused":               lab.Refused,
+	"silent":                lab.Silent,
+	"reset":                 lab.ResetAfterAccept,
+	"tls-stall":             lab.TLSStall,
+	"not-tls":               lab.NotTLS,
+	"tls-unknown-authority": lab.UntrustedCA,
+	"tls-wrong-name":        lab.WrongName,
+	"tls-expired":           lab.ExpiredCert,
+	"header-stall":          lab.HeaderStall,
+	"body-stall":            lab.BodyStall,
+	"endless-headers":       lab.EndlessHeaders,
+	"endless-body":          lab.EndlessBody,
+	"redirect-loop":         lab.RedirectLoop,
+}
+
+// plainFaults are those without a word more.
+var plainFaults = map[string]func() lab.Fault{
+	"no-challenge":        lab.NoChallenge,
+	"access-denied":       lab.AccessDenied,
+	"missing-tag":         lab.MissingTag,
+	"wrong-manifest":      lab.WrongDigestManifest,
+	"huge-manifest":       lab.HugeManifest,
+	"token-without-right": lab.TokenWithoutRight,
+	"token-empty":         lab.TokenEmpty,
+	"anonymous-refused":   lab.AnonymousRefused,
+}
+
+// numberFaults have a status or the number of a layer.
+var numberFaults = map[string]func(int) lab.Fault{
+	"head-blocked":    lab.HeadBlocked,
+	"no-token-post":   lab.NoTokenPost,
+	"missing-blob":    lab.MissingBlob,
+	"blob-gone":       lab.BlobGone,
+	"corrupt-layer":   lab.CorruptLayer,
+	"truncated-layer": lab.TruncatedLayer,
+}
+
+// labFault reads "break" of a scenario: realm URL, redirect-to URL, status HOST
+// CODE BODY, html HOST CODE, or one of the tables.
+func (w *world) labFault(t testing.TB, args []string) lab.Fault {
+	t.Helper()
+	number := func(s string) int {
+		n, err := strconv.Atoi(s)
+		require.NoError(t, err)
+		return n
+	}
+	name := args[0]
+	if f, ok := hostFaults[name]; ok {
+		return f(w.host(t, args[1]))
+	}
+	if f, ok := plainFaults[name]; ok {
+		return f()
+	}
+	if f, ok := numberFaults[name]; ok {
+		return f(number(args[1]))
+	}
+	switch name {
+	case "realm":
+		return lab.RealmTo(args[1])
+	case "redirect-to":
+		return lab.RedirectTo(args[1])
+	case "html":
+		return lab.HTMLPage(w.host(t, args[1]), number(args[2]))
+	case "status":
+		return lab.Status(w.host(t, args[1]), number(args[2]), strings.Join(args[3:], " "))
+	}
+	t.Fatalf("unknown fault %q", name)
+	return nil
+}

@@ -1,0 +1,365 @@
+package pullwalk_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"github.com/pullwalk/pullwalk"
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/lab"
+	"github.com/pullwalk/pullwalk/internal/simnet"
+	"github.com/pullwalk/pullwalk/reach"
+	"github.com/pullwalk/pullwalk/tlsauth"
+)
+
+// The network of every scenario, where the scenario does not say otherwise. The
+// node is 10.10.0.7, everything else is behind 10.10.0.1.
+var (
+	nameserverAddr = netip.MustParseAddrPort("10.20.0.2:53")
+	registryAddr   = netip.MustParseAddrPort("10.20.0.4:443")
+	tokenAddr      = netip.MustParseAddrPort("10.20.0.5:443")
+	blobsAddr      = netip.MustParseAddrPort("10.20.0.6:443")
+)
+
+const (
+	defaultRoute = "0.0.0.0/0 via 10.10.0.1 dev eth0 src 10.10.0.7"
+	runtimePID   = "812"
+	netNamespace = "net:[4026531840]" // as kernels before 6.18 number the machine's own
+	pidNamespace = "pid:[4026531836]"
+
+	wrongPassword = "wrong-SECRET-for-tests"
+	proxyPassword = "proxy-SECRET-for-tests"
+)
+
+// scenario is one file of testdata/scenarios: a world, and what is said of it.
+//
+// The section "world" has one statement per line, applied in order to a private
+// registry that works (registry.corp.test 10.20.0.4, auth.corp.test 10.20.0.5,
+// blobs.corp.test 10.20.0.6, the nameserver 10.20.0.2):
+//
+//	image REF                       default registry.corp.test/team/app:v1; DIGEST is that of the image
+//	option complete|connect|plain   pull mode; a world without TLS
+//	option platform P|budget D|also HOST:PORT|expect PREFIX
+//	login KEY USER right|wrong      one entry of the pull secret; default registry.corp.test reader right
+//	login none                      no pull secret
+//	nameserver ADDR...              /etc/resolv.conf
+//	zone SERVER NAME ADDR...        records of a nameserver, instead of those it has; no address: no data
+//	zone SERVER NAME rcode CODE     an answer without records
+//	zone SERVER NAME none           the name does not exist
+//	zone SERVER silent|closed       the nameserver itself
+//	route PREFIX via GW dev IF src ADDR, or a kind: unreachable, blackhole, prohibit, none
+//	net silent|refuse|reset|mute|unreachable ADDR:PORT
+//	net cut|hang ADDR:PORT BYTES
+//	serve registry|token|blobs ADDR:PORT   one more listener
+//	basic ADDR:PORT [ADDR:PORT]     a registry that asks for Basic, instead of what listens there;
+//	                                it redirects blobs to plain http at the second address
+//	proxy ADDR:PORT works|refuses|login    a forward proxy
+//	runtime NAME KEY=VALUE...       a runtime's process with that environment
+//	event REASON MESSAGE            what the cluster reported
+//	break FAULT [HOST] [ARGS]       see faults_test.go
+//
+// Sections "node/PATH" are files of the node. "result.json" and "report.txt" are
+// what is compared, see golden_test.go.
+type scenario struct {
+	name    string
+	comment string
+	archive *txtar.Archive
+}
+
+func readScenario(t testing.TB, path, name string) scenario {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	a := txtar.Parse(data)
+	return scenario{name: name, comment: strings.TrimSpace(string(a.Comment)), archive: a}
+}
+
+func (s scenario) section(name string) (string, bool) {
+	for _, f := range s.archive.Files {
+		if f.Name == name {
+			return string(f.Data), true
+		}
+	}
+	return "", false
+}
+
+// world is a scenario that runs: the servers, the network, and how a diagnosis
+// looks at them.
+type world struct {
+	lab   *lab.World
+	net   *simnet.Net
+	files fstest.MapFS
+	zones map[netip.AddrPort]bool
+
+	image    string
+	opts     pullwalk.Options
+	logins   []login
+	noLogin  bool
+	routed   bool
+	closers  []func()
+	basic    *basicRegistry
+	proxies  []*proxy
+	breaking []lab.Fault
+}
+
+type login struct{ key, user, password string }
+
+// newWorld builds the world of the statements. It must be called in the bubble
+// in which the world is used, and closed there.
+func newWorld(t testing.TB, statements string, node map[string]string) *world {
+	t.Helper()
+	w := &world{net: simnet.New(), zones: map[netip.AddrPort]bool{}, image: "registry.corp.test/team/app:v1"}
+	w.opts.Platform = "linux/amd64"
+	var err error
+	w.lab, err = lab.New(lab.Options{Plain: strings.Contains(statements, "option plain")})
+	require.NoError(t, err)
+	w.files = fstest.MapFS{}
+	w.file("etc/resolv.conf", "nameserver 10.20.0.2\n")
+	w.file("etc/hosts", "127.0.0.1 localhost\n::1 localhost\n")
+	w.file("etc/nsswitch.conf", "hosts: files dns\n")
+	w.file("etc/hostname", "node-1\n")
+	w.file("etc/ssl/certs/ca-certificates.crt", string(w.lab.AuthorityPEM()))
+	for path, content := range node {
+		w.file(path, strings.ReplaceAll(content, "AUTHORITY\n", string(w.lab.AuthorityPEM())))
+	}
+	w.net.Zone(nameserverAddr).
+		Add(lab.RegistryName, registryAddr.Addr()).Add(lab.TokenName, tokenAddr.Addr()).Add(lab.BlobsName, blobsAddr.Addr())
+
+	port := map[bool]uint16{false: 443, true: 80}[strings.Contains(statements, "option plain")]
+	lines := strings.Split(statements, "\n")
+	if !strings.Contains(statements, "basic 10.20.0.4") {
+		w.lab.Registry.Serve(w.net.Listen(netip.AddrPortFrom(registryAddr.Addr(), port)))
+	}
+	w.lab.Token.Serve(w.net.Listen(netip.AddrPortFrom(tokenAddr.Addr(), port)))
+	w.lab.Blobs.Serve(w.net.Listen(netip.AddrPortFrom(blobsAddr.Addr(), port)))
+	w.route(t, strings.Fields(defaultRoute))
+	for _, line := range lines {
+		line, _, _ = strings.Cut(line, " #")
+		words := strings.Fields(line)
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		w.statement(t, words[0], words[1:])
+	}
+	if len(w.breaking) > 0 {
+		w.lab.Break(w.breaking...)
+	}
+	w.finish(t)
+	return w
+}
+
+func (w *world) file(path, content string) {
+	w.files[path] = &fstest.MapFile{Data: []byte(content), Mode: 0o644, ModTime: time.Now()}
+}
+
+func (w *world) link(path, target string) {
+	w.files[path] = &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink | 0o777}
+}
+
+// finish puts the options together.
+func (w *world) finish(t testing.TB) {
+	w.opts.Node = pullwalk.Node{FS: w.files, Router: w.net.Router(), Dialer: w.net.Dialer(), DNS: w.net.Exchanger()}
+	if w.noLogin {
+		return
+	}
+	if len(w.logins) == 0 {
+		w.logins = []login{{lab.RegistryName, lab.Username, lab.Password}}
+	}
+	auths := map[string]map[string]string{}
+	for _, l := range w.logins {
+		auths[l.key] = map[string]string{"username": l.user, "password": l.password}
+	}
+	secret, err := json.Marshal(map[string]any{"auths": auths})
+	require.NoError(t, err)
+	w.opts.Keychain, err = tlsauth.DockerConfig(secret)
+	require.NoError(t, err)
+}
+
+// close ends the servers and then the network; afterwards no goroutine of the
+// world is left, which the bubble checks.
+func (w *world) close() {
+	for _, c := range w.closers {
+		c()
+	}
+	w.net.Close()
+	w.lab.Close()
+}
+
+// secrets are the strings that no output may hold.
+func (w *world) secrets() []string {
+	return append(w.lab.Secrets(), wrongPassword, proxyPassword)
+}
+
+func (w *world) statement(t testing.TB, verb string, args []string) {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			panic(fmt.Sprintf("%s %s: %v", verb, strings.Join(args, " "), r))
+		}
+	}()
+	switch verb {
+	case "image":
+		w.image = strings.ReplaceAll(args[0], "DIGEST", w.lab.Digest().String())
+	case "option":
+		w.option(t, args)
+	case "login":
+		if args[0] == "none" {
+			w.noLogin = true
+			return
+		}
+		password := map[string]string{"right": lab.Password, "wrong": wrongPassword}[args[2]]
+		w.logins = append(w.logins, login{args[0], args[1], password})
+	case "nameserver":
+		w.file("etc/resolv.conf", "nameserver "+strings.Join(args, "\nnameserver ")+"\n")
+	case "zone":
+		w.zone(t, args)
+	case "route":
+		w.route(t, args)
+	case "net":
+		w.fault(t, args)
+	case "serve":
+		w.host(t, args[0]).Serve(w.net.Listen(netip.MustParseAddrPort(args[1])))
+	case "basic":
+		var store netip.AddrPort
+		if len(args) > 1 {
+			store = netip.MustParseAddrPort(args[1])
+		}
+		w.basic = serveBasic(w, netip.MustParseAddrPort(args[0]), store)
+	case "proxy":
+		w.proxies = append(w.proxies, serveProxy(w, netip.MustParseAddrPort(args[0]), args[1]))
+	case "runtime":
+		w.runtime(args[0], args[1:])
+	case "event":
+		w.opts.Events = append(w.opts.Events, classify.EventRecord{Reason: args[0], Message: strings.Join(args[1:], " "), Node: "node-1"})
+	case "break":
+		w.breaking = append(w.breaking, w.labFault(t, args))
+	default:
+		t.Fatalf("unknown statement %q", verb)
+	}
+}
+
+func (w *world) option(t testing.TB, args []string) {
+	t.Helper()
+	switch args[0] {
+	case "complete":
+		w.opts.Pull = pullwalk.Complete
+	case "connect":
+		w.opts.Pull = pullwalk.Connect
+	case "plain":
+	case "platform":
+		w.opts.Platform = args[1]
+	case "also":
+		w.opts.Also = append(w.opts.Also, args[1])
+	case "expect":
+		w.opts.Expect = append(w.opts.Expect, netip.MustParsePrefix(args[1]))
+	case "budget":
+		d, err := time.ParseDuration(args[1])
+		require.NoError(t, err)
+		w.opts.Budget = d
+	default:
+		t.Fatalf("unknown option %q", args[0])
+	}
+}
+
+func (w *world) zone(t testing.TB, args []string) {
+	t.Helper()
+	z := w.net.Zone(netip.AddrPortFrom(netip.MustParseAddr(args[0]), 53))
+	switch {
+	case args[1] == "silent":
+		z.Silent()
+	case args[1] == "closed":
+		z.Closed()
+	case len(args) > 2 && args[2] == "none":
+		z.Remove(args[1])
+	case len(args) > 2 && args[2] == "rcode":
+		z.RCode(args[1], args[3])
+	default:
+		z.Remove(args[1]).Add(args[1])
+		for _, a := range args[2:] {
+			z.Add(args[1], netip.MustParseAddr(a))
+		}
+	}
+}
+
+func (w *world) route(t testing.TB, args []string) {
+	t.Helper()
+	var r reach.Route
+	for i := 1; i < len(args); i++ {
+		switch args[i] {
+		case "via":
+			r.Gateway = netip.MustParseAddr(args[i+1])
+			i++
+		case "dev":
+			r.Interface = args[i+1]
+			i++
+		case "src":
+			r.Source = netip.MustParseAddr(args[i+1])
+			i++
+		case "none", "unreachable", "blackhole", "prohibit":
+			r.Kind = reach.RouteKind(args[i])
+		default:
+			t.Fatalf("unknown word %q of a route", args[i])
+		}
+	}
+	w.net.Route(netip.MustParsePrefix(args[0]), r)
+}
+
+func (w *world) fault(t testing.TB, args []string) {
+	t.Helper()
+	at := netip.MustParseAddrPort(args[1])
+	n := 0
+	if len(args) > 2 {
+		var err error
+		n, err = strconv.Atoi(args[2])
+		require.NoError(t, err)
+	}
+	switch args[0] {
+	case "silent":
+		w.net.Silent(at)
+	case "refuse":
+		w.net.Refuse(at)
+	case "reset":
+		w.net.Reset(at)
+	case "mute":
+		w.net.Mute(at)
+	case "unreachable":
+		w.net.Unreachable(at)
+	case "cut":
+		w.net.CutAfter(at, n)
+	case "hang":
+		w.net.HangAfter(at, n)
+	default:
+		t.Fatalf("unknown fault %q of the network", args[0])
+	}
+}
+
+// runtime puts a runtime's process on the node, in the node's own namespace.
+func (w *world) runtime(name string, env []string) {
+	for _, process := range []string{"self", "1", runtimePID} {
+		w.link("proc/"+process+"/ns/net", netNamespace)
+		w.link("proc/"+process+"/ns/pid", pidNamespace)
+	}
+	w.file("proc/"+runtimePID+"/comm", name+"\n")
+	for i, e := range env {
+		env[i] = strings.ReplaceAll(e, "PROXY-PASSWORD", proxyPassword)
+	}
+	w.file("proc/"+runtimePID+"/environ", strings.Join(env, "\x00")+"\x00")
+}
+
+func (w *world) host(t testing.TB, name string) *lab.Host {
+	t.Helper()
+	h := map[string]*lab.Host{"registry": w.lab.Registry, "token": w.lab.Token, "blobs": w.lab.Blobs}[name]
+	require.NotNil(t, h, "host %q", name)
+	return h
+}
