@@ -72,7 +72,7 @@ func run(ctx context.Context, out io.Writer) error {
 		if err := w.Heal(); err != nil {
 			return err
 		}
-		mark := "as it is"
+		mark := "rightly named"
 		if !b.truth(res) {
 			mark = fmt.Sprintf("WRONG: the truth is %s at %s", b.cause, b.host)
 			wrong++
