@@ -5,14 +5,20 @@
 // read the resolv.conf of its pod), and os.Root refuses it (systemd makes
 // /etc/resolv.conf such a link). Neither will do for a host tree mounted into a
 // container.
+//
+// The links root, cwd and fd/N that /proc shows for a process are no texts but
+// doors into that process's own tree; what they read as would be looked up in
+// the wrong one. They are refused.
 package nodefs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
+	"syscall"
 )
 
 // maxLinks bounds the links of one path, as the kernel does.
@@ -36,21 +42,29 @@ func New(dir string) (*FS, error) {
 	return f, nil
 }
 
-// Open opens name, following links inside the tree.
+// Open opens name, following links inside the tree. Only regular files and
+// directories open: a FIFO or a device would hold a reader for ever, or do
+// something at the mere opening.
 func (f *FS) Open(name string) (fs.File, error) {
 	real, err := f.resolve("open", name)
 	if err != nil {
 		return nil, err
 	}
-	file, err := f.root.Open(real)
+	info, err := f.root.Lstat(real)
 	if err != nil {
 		return nil, err
 	}
-	// A FIFO or device would block a reader for ever; the node's settings are
-	// plain files. A directory is needed for certificate directories and /proc.
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("not a regular file: %v", info.Mode().Type())}
+	if err := plain(name, info); err != nil {
+		return nil, err
+	}
+	// Somebody may put a FIFO there between the look and the opening: it must not
+	// block here, and is looked at once more. On Windows the flag means nothing.
+	file, err := f.root.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err = file.Stat(); err == nil {
+		err = plain(name, info)
 	}
 	if err != nil {
 		_ = file.Close()
@@ -59,9 +73,35 @@ func (f *FS) Open(name string) (fs.File, error) {
 	return file, nil
 }
 
+func plain(name string, info fs.FileInfo) error {
+	if info.Mode().IsRegular() || info.IsDir() {
+		return nil
+	}
+	return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("not a regular file: %v", info.Mode().Type())}
+}
+
+var errDoor = errors.New("leads into the file tree of a process, which is not this one")
+
+// isDoor knows the links of proc(5) that are followed by the kernel and not by
+// their text.
+func isDoor(name string) bool {
+	parts := strings.Split(name, "/")
+	if n := len(parts); n > 2 && parts[n-2] == "fd" { // proc/PID/fd/N, proc/PID/task/TID/fd/N
+		parts = parts[:n-1]
+	}
+	if parts[0] != "proc" || len(parts) != 3 && (len(parts) != 5 || parts[2] != "task") {
+		return false
+	}
+	switch parts[len(parts)-1] {
+	case "root", "cwd", "fd":
+		return true
+	}
+	return false
+}
+
 // ReadLink returns the text of the link name itself.
 func (f *FS) ReadLink(name string) (string, error) {
-	dir, err := f.resolve("readlink", path.Dir(name))
+	dir, err := f.parent("readlink", name)
 	if err != nil {
 		return "", err
 	}
@@ -70,11 +110,19 @@ func (f *FS) ReadLink(name string) (string, error) {
 
 // Lstat describes name itself, without following it if it is a link.
 func (f *FS) Lstat(name string) (fs.FileInfo, error) {
-	dir, err := f.resolve("lstat", path.Dir(name))
+	dir, err := f.parent("lstat", name)
 	if err != nil {
 		return nil, err
 	}
 	return f.root.Lstat(path.Join(dir, path.Base(name)))
+}
+
+// parent returns the path, without links, of the directory that holds name.
+func (f *FS) parent(op, name string) (string, error) {
+	if !fs.ValidPath(name) {
+		return "", &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	return f.resolve(op, path.Dir(name))
 }
 
 // resolve returns the path of name without links. What lies beyond the tree is
@@ -103,6 +151,9 @@ func (f *FS) resolve(op, name string) (string, error) {
 		if info.Mode()&fs.ModeSymlink == 0 {
 			at = next
 			continue
+		}
+		if isDoor(next) {
+			return "", &fs.PathError{Op: op, Path: name, Err: errDoor}
 		}
 		if links++; links > maxLinks {
 			return "", &fs.PathError{Op: op, Path: name, Err: fmt.Errorf("more than %d symbolic links", maxLinks)}

@@ -34,8 +34,9 @@ func askedByKubelet(tree fs.FS) string {
 	if socket == "" {
 		socket = config.ContainerRuntimeEndpoint
 	}
+	// k3s and RKE2 have a socket of their own, and behind it a containerd, too.
 	for _, r := range []struct{ part, name string }{
-		{"k3s/containerd", "k3s"}, {"crio", "crio"}, {"dockerd", "dockerd"}, {"docker", "dockerd"}, {"containerd", "containerd"},
+		{"crio", "crio"}, {"dockerd", "dockerd"}, {"docker", "dockerd"}, {"containerd", "containerd"},
 	} {
 		if strings.Contains(socket, r.part) {
 			return r.name

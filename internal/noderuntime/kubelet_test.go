@@ -13,7 +13,7 @@ func TestAskedByKubelet(t *testing.T) {
 		"containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n":                                                   "containerd",
 		"containerRuntimeEndpoint: unix:///var/run/crio/crio.sock\n":                                                           "crio",
 		"containerRuntimeEndpoint: unix:///run/cri-dockerd.sock\n":                                                             "dockerd",
-		"containerRuntimeEndpoint: unix:///run/k3s/containerd/containerd.sock\n":                                               "k3s",
+		"containerRuntimeEndpoint: unix:///run/k3s/containerd/containerd.sock\n":                                               "containerd",
 		"containerRuntimeEndpoint: unix:///run/crio/crio.sock\nimageServiceEndpoint: unix:///run/containerd/containerd.sock\n": "containerd",
 		"containerRuntimeEndpoint: unix:///run/other.sock\n":                                                                   "",
 		"containerRuntimeEndpoint: [1, 2]\n":                                                                                   "",

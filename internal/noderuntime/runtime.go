@@ -37,9 +37,8 @@ const maxEnviron = 1 << 20
 // namespace of process 1 where that can be read, because any container may run a
 // program of that name. The runtime that the kubelet's configuration names comes
 // first, else one that a kubelet talks to; of equals the lowest process number
-// wins. It reports false if there is none, or
-// if the processes cannot be seen, which takes the rights of a debugger
-// (proc_pid_ns(5)).
+// wins. It reports false if there is none, or if the processes cannot be seen,
+// which takes the rights of a debugger (proc_pid_ns(5)).
 func Find(tree fs.FS) (Runtime, bool) {
 	entries, err := fs.ReadDir(tree, "proc")
 	if err != nil {
@@ -134,13 +133,8 @@ func NetworkNamespace(tree fs.FS) string {
 	case own != first:
 		return "other"
 	}
-	switch namespace(tree, "1", "pid") {
-	case firstPID:
+	if namespace(tree, "1", "pid") == firstPID {
 		return "host"
-	case "": // a recorded tree without the link: the kernel shows it whenever it shows the other
-		if comm, err := readSmall(tree, "proc/2/comm", 64); err == nil && string(comm) == "kthreadd\n" {
-			return "host"
-		}
 	}
 	return "unknown"
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"html"
 	"io"
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
@@ -24,13 +26,16 @@ const (
 const (
 	maxCodes   = 8
 	maxMessage = 300
+	// maxAnswerTime bounds a body that drips in; the words of an error are not
+	// worth the budget of the pull.
+	maxAnswerTime = 5 * time.Second
 )
 
 // ReadAnswer reads an answer that the pull cannot use: who wrote it, and its own
-// words. It reads at most [MaxErrorBody] and closes the body. A body that breaks
-// off or stalls yields what came.
+// words. It reads at most [MaxErrorBody], begins no read after 5 s, and closes
+// the body. A body that breaks off or stalls yields what came.
 func ReadAnswer(resp *http.Response, op classify.Operation) *classify.HTTPAnswer {
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody))
+	raw := readSome(resp.Body)
 	_ = resp.Body.Close()
 	a := &classify.HTTPAnswer{Operation: op, Status: resp.StatusCode}
 	if req := resp.Request; req != nil {
@@ -41,11 +46,24 @@ func ReadAnswer(resp *http.Response, op classify.Operation) *classify.HTTPAnswer
 	return a
 }
 
+func readSome(r io.Reader) []byte {
+	var raw []byte
+	buf := make([]byte, 4<<10)
+	for start := time.Now(); len(raw) < MaxErrorBody && time.Since(start) < maxAnswerTime; {
+		n, err := r.Read(buf[:min(len(buf), MaxErrorBody-len(raw))])
+		raw = append(raw, buf[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	return raw
+}
+
 // fingerprint says who wrote an answer. A registry is known by the error JSON
 // of the distribution specification or by its version header; an object store
 // by its XML; a page is a page whatever its status.
 func fingerprint(status int, h http.Header, raw []byte) (answerer string, codes []string, message string) {
-	trimmed := bytes.TrimSpace(raw)
+	trimmed := trim(raw)
 	if codes, message, ok := registryErrors(trimmed); ok {
 		return AnswererRegistry, codes, message
 	}
@@ -61,12 +79,27 @@ func fingerprint(status int, h http.Header, raw []byte) (answerer string, codes 
 	if h.Get("Docker-Distribution-Api-Version") != "" {
 		return AnswererRegistry, nil, classify.Redact(text(trimmed), maxMessage)
 	}
+	if code := h.Get("X-Ms-Error-Code"); code != "" { // all that Azure's stores say to a HEAD
+		return AnswererObjectStore, []string{classify.Redact(code, 64)}, classify.Redact(text(trimmed), maxMessage)
+	}
 	for name := range h {
-		if strings.HasPrefix(name, "X-Amz-") || strings.HasPrefix(name, "X-Ms-Blob-") || strings.HasPrefix(name, "X-Goog-") {
+		if isStoreHeader(name) {
 			return AnswererObjectStore, nil, classify.Redact(text(trimmed), maxMessage)
 		}
 	}
 	return AnswererUnknown, nil, classify.Redact(text(trimmed), maxMessage)
+}
+
+// isStoreHeader knows the stores by their own headers. X-Amz-Cf-* comes from the
+// CloudFront network, which stands before registries too.
+func isStoreHeader(name string) bool {
+	return strings.HasPrefix(name, "X-Ms-Blob-") || strings.HasPrefix(name, "X-Goog-") ||
+		strings.HasPrefix(name, "X-Amz-") && !strings.HasPrefix(name, "X-Amz-Cf-")
+}
+
+// trim takes white space and the byte order mark, which Azure sends, off a body.
+func trim(raw []byte) []byte {
+	return bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(raw), []byte("\ufeff")))
 }
 
 // registryErrors reads {"errors":[{code,message,detail}]} of the distribution
@@ -106,7 +139,6 @@ func registryErrors(raw []byte) (codes []string, message string, ok bool) {
 // storeError reads the XML that S3, Azure Blob Storage and Google Cloud Storage
 // answer with: <Error><Code>…</Code><Message>…</Message></Error>.
 func storeError(raw []byte) (code, message string, ok bool) {
-	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
 	if !bytes.HasPrefix(raw, []byte("<")) {
 		return "", "", false
 	}
@@ -121,28 +153,44 @@ func storeError(raw []byte) (code, message string, ok bool) {
 	return classify.Redact(doc.Code, 64), classify.Redact(text([]byte(doc.Message)), maxMessage), true
 }
 
-// IsHTML says whether an answer is a page: by its type, or by how it begins.
+// isHTML says whether an answer is a page: by its type, or by how it begins. A
+// bad parameter of the type ("text/html; charset") leaves the type readable.
 func isHTML(h http.Header, raw []byte) bool {
-	if t, _, err := mime.ParseMediaType(h.Get("Content-Type")); err == nil && (t == "text/html" || t == "application/xhtml+xml") {
+	if t, _, _ := mime.ParseMediaType(h.Get("Content-Type")); t == "text/html" || t == "application/xhtml+xml" {
 		return true
 	}
-	start := bytes.ToLower(raw[:min(len(raw), 64)])
-	return bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html"))
+	return strings.HasPrefix(http.DetectContentType(raw), "text/html")
 }
 
 // title returns the title of a page, which is where block pages and portals say
 // what they are.
 func title(raw []byte) string {
-	lower := bytes.ToLower(raw)
-	i := bytes.Index(lower, []byte("<title>"))
-	if i < 0 {
+	_, rest, ok := cutTag(raw, "<title")
+	if !ok {
 		return ""
 	}
-	rest := raw[i+len("<title>"):]
-	if j := bytes.Index(bytes.ToLower(rest), []byte("</title>")); j >= 0 {
-		rest = rest[:j]
+	_, rest, ok = bytes.Cut(rest, []byte(">")) // attributes
+	if !ok {
+		return ""
 	}
-	return text(rest)
+	if inside, _, ok := cutTag(rest, "</title"); ok {
+		rest = inside
+	}
+	return html.UnescapeString(text(rest))
+}
+
+// cutTag cuts raw at an ASCII tag in any case. bytes.ToLower will not do: it
+// changes the length of what is not UTF-8.
+func cutTag(raw []byte, tag string) (before, after []byte, found bool) {
+	for at := 0; ; at++ {
+		i := bytes.IndexByte(raw[at:], '<')
+		if i < 0 || len(raw)-at-i < len(tag) {
+			return raw, nil, false
+		}
+		if at += i; strings.EqualFold(string(raw[at:at+len(tag)]), tag) {
+			return raw[:at], raw[at+len(tag):], true
+		}
+	}
 }
 
 // text folds white space, so that a message is one line.

@@ -14,34 +14,41 @@ type Challenge struct {
 	Realm   string // may hold anything the server likes: print RedactURL of RealmURL
 	Service string
 	Scope   string
-	Error   string // "invalid_token", "insufficient_scope" (RFC 6750)
+	Error   string // "invalid_token", "insufficient_scope" (RFC 6750); redacted
 }
 
 // Bounds of what is parsed: no server needs more, and a flood must not cost.
 const (
 	maxChallenges     = 8
 	maxChallengeBytes = 8 << 10
+	maxWord           = 64 // a scheme, an error code
 )
 
 // ParseChallenges parses the values of WWW-Authenticate by the grammar of
 // RFC 9110, section 11.6.1: several challenges may share a field, parameters
-// are tokens or quoted strings. Parts that do not parse are passed over.
+// are tokens or quoted strings, or one token68 stands for all of them. Parts that
+// do not parse are passed over, and so is a challenge that runs over the bound of
+// 8 KiB for a field: half a realm would be another realm.
 func ParseChallenges(values []string) []Challenge {
 	var out []Challenge
 	for _, v := range values {
-		if len(v) > maxChallengeBytes {
-			v = v[:maxChallengeBytes]
-		}
-		s := scanner(v)
-		for len(out) < maxChallenges {
+		cut := len(v) > maxChallengeBytes
+		s, before := scanner(v[:min(len(v), maxChallengeBytes)]), len(out)
+		for s != "" && len(out) < maxChallenges {
 			s.skip(" \t,")
 			scheme := s.token()
-			if scheme == "" {
-				break
+			if scheme == "" || len(scheme) > maxWord || s.isParam() {
+				s.skipElement()
+				continue
 			}
 			c := Challenge{Scheme: strings.ToLower(scheme)}
-			s.params(&c)
+			if !s.token68() {
+				s.params(&c)
+			}
 			out = append(out, c)
+		}
+		if cut && s == "" && len(out) > before {
+			out = out[:len(out)-1]
 		}
 	}
 	return out
@@ -51,6 +58,51 @@ func ParseChallenges(values []string) []Challenge {
 type scanner string
 
 func (s *scanner) skip(set string) { *s = scanner(strings.TrimLeft(string(*s), set)) }
+
+// skipElement passes over everything up to the next comma that is in no quoted
+// string.
+func (s *scanner) skipElement() {
+	quoted := false
+	for i := 0; i < len(*s); i++ {
+		switch ch := (*s)[i]; {
+		case quoted && ch == '\\':
+			i++
+		case ch == '"':
+			quoted = !quoted
+		case ch == ',' && !quoted:
+			*s = (*s)[i+1:]
+			return
+		}
+	}
+	*s = ""
+}
+
+// isParam tells whether the token just read is the name of a parameter: one that
+// belongs to no scheme.
+func (s *scanner) isParam() bool { return strings.HasPrefix(strings.TrimLeft(string(*s), " \t"), "=") }
+
+// token68 passes over the token68 form of a challenge ("Negotiate YII..=="),
+// which ends where a comma or the field does.
+func (s *scanner) token68() bool {
+	rest := strings.TrimLeft(string(*s), " \t")
+	end := strings.IndexFunc(rest, func(r rune) bool { return !isToken68Rune(r) })
+	if end < 0 {
+		end = len(rest)
+	}
+	if end == 0 || len(rest) == len(*s) {
+		return false
+	}
+	tail := strings.TrimLeft(strings.TrimLeft(rest[end:], "="), " \t")
+	if tail != "" && tail[0] != ',' {
+		return false
+	}
+	*s = scanner(tail)
+	return true
+}
+
+func isToken68Rune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._~+/", r)
+}
 
 // token reads an RFC 9110 token, "" if there is none.
 func (s *scanner) token() string {
@@ -75,13 +127,10 @@ func (s *scanner) params(c *Challenge) {
 		s.skip(" \t,")
 		name := s.token()
 		if name == "" {
-			// A token68 remainder or garbage: pass over it up to the next comma.
-			if i := strings.IndexByte(string(*s), ','); i >= 0 && *s != "" {
-				*s = (*s)[i+1:]
-				continue
+			if s.skipElement(); *s == "" {
+				return
 			}
-			*s = ""
-			return
+			continue
 		}
 		s.skip(" \t")
 		if !strings.HasPrefix(string(*s), "=") {
@@ -132,7 +181,7 @@ func (c *Challenge) set(name, value string) {
 	case "scope":
 		c.Scope = value
 	case "error":
-		c.Error = value
+		c.Error = classify.Redact(value, maxWord)
 	}
 }
 

@@ -25,8 +25,11 @@ var (
 	errPlatform  = errors.New("it is a cloud platform's own address")
 
 	azurePlatform   = netip.MustParseAddr("168.63.129.16")   // wire server and resolver of Azure
-	awsMetadata6    = netip.MustParseAddr("fd00:ec2::254")   // the IPv4 one is link-local
 	alibabaMetadata = netip.MustParseAddr("100.100.100.200") // metadata service of Alibaba Cloud
+	// The IPv6 addresses of metadata services whose IPv4 address is link-local.
+	awsMetadata6    = netip.MustParseAddr("fd00:ec2::254")
+	googleMetadata6 = netip.MustParseAddr("fd20:ce::254")
+	oracleMetadata6 = netip.MustParseAddr("fd00:c1::a9fe:a9fe")
 )
 
 // DenyPlatform refuses the addresses at which a cloud platform hands out
@@ -38,7 +41,7 @@ func DenyPlatform(ap netip.AddrPort) error {
 	switch addr := ap.Addr().Unmap().WithZone(""); {
 	case addr.IsLinkLocalUnicast(), addr.IsMulticast():
 		return errLinkLocal
-	case addr == azurePlatform && ap.Port() != 53, addr == awsMetadata6, addr == alibabaMetadata:
+	case addr == azurePlatform && ap.Port() != 53, addr == alibabaMetadata, addr == awsMetadata6, addr == googleMetadata6, addr == oracleMetadata6:
 		return errPlatform
 	}
 	return nil

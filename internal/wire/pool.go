@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 	MaxManifest  = 4 << 20   // the distribution specification asks registries to accept 4 MiB
 	MaxErrorBody = 64 << 10  // enough for every error JSON seen, too little for a flood
 	MaxToken     = 128 << 10 // tokens with many group claims reach some tens of KiB
-	MaxHeader    = 1 << 20   // net/http's own server default
+	MaxHeader    = 256 << 10 // no registry needs a tenth of it, and a parsed flood costs many times its size
 )
 
 // The limits of waiting.
@@ -38,28 +39,37 @@ const (
 // it, one request at a time per connection.
 //
 // Redirects are returned, not followed. Nothing is repeated, with one exception:
-// a kept connection that the peer closed before a byte of the answer came (its
-// keep-alive had run out) is replaced once, as every HTTP client does.
+// a waiting connection (kept, or handed on with Put) that the peer closed before
+// a byte of the answer came is replaced once, as every HTTP client does: its
+// keep-alive had run out. A TLS alert is an answer and is not asked past.
 //
 // For https, Dial must return a connection whose certificate was verified. That
-// contract is what allows the callers to send credentials.
+// contract is what allows the callers to send credentials. It must return when
+// its context ends.
+//
+// A response body is for one goroutine. The context of the request is what ends
+// a read from outside.
 type Pool struct {
-	Dial   func(ctx context.Context) (net.Conn, error)
-	Header time.Duration // limit for response headers; 0 = DefaultHeader
-	Idle   time.Duration // limit for a body without a byte; 0 = DefaultIdle
+	Dial   func(ctx context.Context) (net.Conn, error) // nil = only what Put brings
+	Header time.Duration                               // limit for response headers; 0 = DefaultHeader
+	Idle   time.Duration                               // limit for a body without a byte; 0 = DefaultIdle
 
 	mu     sync.Mutex
 	idle   []*conn
 	closed bool
 }
 
-var errPoolClosed = errors.New("wire: the pool is closed")
+var (
+	errPoolClosed = errors.New("wire: the pool is closed")
+	errNoDial     = errors.New("wire: no connection is waiting and none can be opened")
+)
 
 // Put hands a verified connection on, so that the next request needs no
 // handshake of its own.
 func (p *Pool) Put(c net.Conn) { p.keep(newConn(c)) }
 
-// Close drops the idle connections; connections in use end with their request.
+// Close drops the idle connections; connections in use end with their request,
+// and later requests fail.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	idle := p.idle
@@ -74,32 +84,55 @@ func (p *Pool) Close() {
 // returned; when the request's context ended, its cause is wrapped.
 func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
+	if ctx.Err() != nil {
+		return nil, unsent(req, context.Cause(ctx))
 	}
-	c := p.take()
+	c, err := p.take()
+	if err != nil {
+		return nil, unsent(req, err)
+	}
 	if c != nil {
 		resp, err := c.roundTrip(req, p)
-		if err == nil || !c.stale || ctx.Err() != nil || !rewind(req) {
+		if err == nil || !c.stale || ctx.Err() != nil {
 			return resp, err
 		}
+		again, ok := rewound(req)
+		if !ok {
+			return nil, err
+		}
+		req = again
+	}
+	if p.Dial == nil {
+		return nil, unsent(req, errNoDial)
 	}
 	nc, err := p.Dial(ctx)
 	if err != nil {
-		return nil, err
+		return nil, unsent(req, err)
 	}
 	return newConn(nc).roundTrip(req, p)
 }
 
-func (p *Pool) take() *conn {
+// unsent closes the body, as a RoundTripper must also when it fails.
+func unsent(req *http.Request, err error) error {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+	return err
+}
+
+// take returns a waiting connection, nil if there is none.
+func (p *Pool) take() (*conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errPoolClosed
+	}
 	if len(p.idle) == 0 {
-		return nil
+		return nil, nil
 	}
 	c := p.idle[len(p.idle)-1]
 	p.idle = p.idle[:len(p.idle)-1]
-	return c
+	return c, nil
 }
 
 func (p *Pool) keep(c *conn) {
@@ -109,24 +142,27 @@ func (p *Pool) keep(c *conn) {
 		c.drop()
 		return
 	}
+	c.waited = true
 	p.idle = append(p.idle, c)
 	p.mu.Unlock()
 }
 
-// rewind makes req fit to be sent again; false if its body cannot be.
-func rewind(req *http.Request) bool {
+// rewound returns req as it can be sent again; false if its body cannot be. The
+// request of the caller is left alone, as a RoundTripper must.
+func rewound(req *http.Request) (*http.Request, bool) {
 	if req.Body == nil || req.Body == http.NoBody {
-		return true
+		return req, true
 	}
 	if req.GetBody == nil {
-		return false
+		return nil, false
 	}
 	body, err := req.GetBody()
 	if err != nil {
-		return false
+		return nil, false
 	}
-	req.Body = body
-	return true
+	again := *req
+	again.Body = body
+	return &again, true
 }
 
 func orDefault(d, def time.Duration) time.Duration {
@@ -136,11 +172,11 @@ func orDefault(d, def time.Duration) time.Duration {
 	return def
 }
 
-// stageError wraps err; a deadline that we set ourselves carries its limit.
+// stageError wraps err; a deadline that we set ourselves carries its limit. The
+// kernel's own ETIMEDOUT is also a timeout, but not one of ours.
 func stageError(stage classify.Stage, req *http.Request, limit time.Duration, err error) error {
 	e := &classify.StageError{Stage: stage, Endpoint: req.URL.Host, Err: err}
-	var ne net.Error
-	if errors.As(err, &ne) && ne.Timeout() {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		e.Limit = limit
 	}
 	return e

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -19,23 +20,32 @@ import (
 // Credential is what a keychain gave, as plain strings. The zero Credential is
 // anonymous.
 type Credential struct {
-	Username, Password string
-	IdentityToken      string // a refresh token, exchanged at the realm
-	RegistryToken      string // a bearer token, sent as it is
+	Username      string `json:"-"` // some registries take a token as user name, too
+	Password      string `json:"-"`
+	IdentityToken string `json:"-"` // a refresh token, exchanged at the realm
+	RegistryToken string `json:"-"` // a bearer token, sent as it is
 }
 
-// IsZero says that nothing can be offered.
+// IsZero says that nothing was given.
 func (c Credential) IsZero() bool { return c == Credential{} }
 
-// String never prints a secret.
+// exchanges says that there is something to offer to a token server. A user name
+// without a password is nothing to containerd, CRI-O and docker alike.
+func (c Credential) exchanges() bool {
+	return c.IdentityToken != "" || c.Username != "" && c.Password != ""
+}
+
+// String names the kind of credential and nothing of it.
 func (c Credential) String() string {
 	switch {
 	case c.IsZero():
 		return "anonymous"
-	case c.Username != "":
-		return "user " + c.Username
+	case c.IdentityToken != "":
+		return "an identity token"
+	case c.RegistryToken != "":
+		return "a registry token"
 	}
-	return "a token"
+	return "a user name and password"
 }
 
 // GoString keeps %#v from printing a secret.
@@ -90,7 +100,8 @@ type TokenResult struct {
 	Attempts  []TokenAttempt
 	Token     Token
 	HasToken  bool
-	ExpiresIn time.Duration
+	ExpiresIn time.Duration // 0 = not said, or senseless
+	IssuedAt  time.Time     // by the server's clock; zero = not said
 	// Granted are the actions on the repository that the token claims, nil if it
 	// cannot be read. The claim is not verified: only the registry can do that.
 	Granted  []string
@@ -130,14 +141,15 @@ func FetchToken(ctx context.Context, rt http.RoundTripper, in TokenRequest) Toke
 		return res
 	}
 	cred := in.Credential
-	if !cred.IsZero() && realm.Scheme != "https" {
+	if cred.exchanges() && realm.Scheme != "https" {
 		res.Err = &WithheldError{Host: realm.Host, Reason: "the realm is plain http"}
 		return res
 	}
-	if !cred.IsZero() && in.Way != WayGet {
+	// An identity token has no form of its own in a GET.
+	if cred.IdentityToken != "" || cred.exchanges() && in.Way != WayGet {
 		res.Err = res.attempt(ctx, rt, postRequest(ctx, realm, in), in.Repository)
 		var answer *classify.HTTPAnswer
-		if !errors.As(res.Err, &answer) || cred.IdentityToken != "" || !fallsBack(answer.Status) {
+		if in.Way == WayGet || !errors.As(res.Err, &answer) || !fallsBack(answer.Status, cred) {
 			return res
 		}
 	}
@@ -145,20 +157,25 @@ func FetchToken(ctx context.Context, rt http.RoundTripper, in TokenRequest) Toke
 	return res
 }
 
-// fallsBack tells after which answers to the POST containerd tries the GET.
-func fallsBack(status int) bool {
-	return slices.Contains([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusMethodNotAllowed}, status)
+// fallsBack tells after which answers to the POST containerd tries the GET
+// (core/remotes/docker/authorizer.go): 405 counts only where there is a user.
+func fallsBack(status int, c Credential) bool {
+	if status == http.StatusMethodNotAllowed {
+		return c.IdentityToken == ""
+	}
+	return slices.Contains([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound}, status)
 }
 
-func scope(in TokenRequest) string {
-	if in.Challenge.Scope != "" {
-		return in.Challenge.Scope
+// scopes are what the challenge asks for; several stand in one value.
+func scopes(in TokenRequest) []string {
+	if s := strings.Fields(in.Challenge.Scope); len(s) > 0 {
+		return s
 	}
-	return "repository:" + in.Repository + ":pull"
+	return []string{"repository:" + in.Repository + ":pull"}
 }
 
 func postRequest(ctx context.Context, realm *url.URL, in TokenRequest) *http.Request {
-	form := url.Values{"client_id": {"containerd-client"}, "service": {in.Challenge.Service}, "scope": {scope(in)}}
+	form := url.Values{"client_id": {"containerd-client"}, "service": {in.Challenge.Service}, "scope": {strings.Join(scopes(in), " ")}}
 	if in.Credential.IdentityToken != "" {
 		form.Set("grant_type", "refresh_token")
 		form.Set("refresh_token", in.Credential.IdentityToken)
@@ -175,14 +192,20 @@ func postRequest(ctx context.Context, realm *url.URL, in TokenRequest) *http.Req
 func getRequest(ctx context.Context, realm *url.URL, in TokenRequest) *http.Request {
 	u := *realm
 	q := u.Query()
+	// Added to what the realm's own query says, and one value for each scope.
 	if in.Challenge.Service != "" {
-		q.Set("service", in.Challenge.Service)
+		q.Add("service", in.Challenge.Service)
 	}
-	q.Set("scope", scope(in))
+	for _, s := range scopes(in) {
+		q.Add("scope", s)
+	}
 	u.RawQuery = q.Encode()
 	req := newRequest(ctx, http.MethodGet, &u, "", in.UserAgent)
-	if in.Credential.Username != "" {
-		req.Header.Set("Authorization", in.Credential.Basic())
+	switch c := in.Credential; {
+	case c.IdentityToken != "": // containerd's fallback: a secret without a user
+		req.Header.Set("Authorization", Credential{Password: c.IdentityToken}.Basic())
+	case c.exchanges():
+		req.Header.Set("Authorization", c.Basic())
 	}
 	return req
 }
@@ -218,7 +241,10 @@ func (r *TokenResult) attempt(ctx context.Context, rt http.RoundTripper, req *ht
 		return withOperation(err)
 	}
 	a.Status = resp.StatusCode
-	if resp.StatusCode != http.StatusOK {
+	if resp.Request == nil {
+		resp.Request = req
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		answer := ReadAnswer(resp, classify.OperationFetchToken)
 		answer.Credentialed = a.Credentialed
 		return answer
@@ -228,7 +254,7 @@ func (r *TokenResult) attempt(ctx context.Context, rt http.RoundTripper, req *ht
 	if err != nil {
 		return withOperation(err)
 	}
-	return r.read(req.URL.Host, resp.Header, raw, repository)
+	return r.read(req, resp.Header, raw, repository)
 }
 
 func withOperation(err error) error {
@@ -239,40 +265,59 @@ func withOperation(err error) error {
 	return err
 }
 
-// read parses a token answer: "token" or "access_token" (the distribution
-// token specification allows both).
-func (r *TokenResult) read(host string, h http.Header, raw []byte, repository string) error {
-	if len(raw) > MaxToken {
-		return &MalformedTokenError{Host: host, Answerer: AnswererUnknown, Reason: fmt.Sprintf("more than %d bytes", MaxToken)}
+// read parses a token answer as the runtimes do: whatever its media type, the
+// first JSON value counts. The distribution token specification allows "token"
+// and "access_token" in the answer to a GET; after a POST, which is OAuth 2, the
+// runtimes look for "access_token" alone.
+func (r *TokenResult) read(req *http.Request, h http.Header, raw []byte, repository string) error {
+	bad := func(answerer, reason string) error {
+		return &MalformedTokenError{Host: req.URL.Host, Answerer: answerer, Reason: reason}
 	}
-	if isHTML(h, raw) {
-		return &MalformedTokenError{Host: host, Answerer: AnswererHTML, Reason: "an HTML page"}
+	if len(raw) > MaxToken {
+		return bad(AnswererUnknown, fmt.Sprintf("more than %d bytes", MaxToken))
 	}
 	var doc struct {
-		Token       string `json:"token"`
-		AccessToken string `json:"access_token"`
-		ExpiresIn   int64  `json:"expires_in"`
+		Token       string          `json:"token"`
+		AccessToken string          `json:"access_token"`
+		ExpiresIn   int64           `json:"expires_in"`
+		IssuedAt    json.RawMessage `json:"issued_at"`
 	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		return &MalformedTokenError{Host: host, Answerer: AnswererUnknown, Reason: "not the JSON that is expected"}
+	err := json.NewDecoder(bytes.NewReader(raw)).Decode(&doc)
+	switch {
+	case err != nil && isHTML(h, trim(raw)):
+		return bad(AnswererHTML, "an HTML page")
+	case err != nil && len(bytes.TrimSpace(raw)) == 0:
+		return bad(AnswererUnknown, "the body is empty")
+	case err != nil:
+		return bad(AnswererUnknown, "not the JSON that is expected")
 	}
-	value := doc.Token
-	if value == "" {
-		value = doc.AccessToken
+	value := doc.AccessToken
+	if value == "" && req.Method == http.MethodGet {
+		value = doc.Token
 	}
-	if value == "" {
-		return &MalformedTokenError{Host: host, Answerer: AnswererRegistry, Reason: "neither token nor access_token"}
+	issued := time.Time{}
+	switch {
+	case len(doc.IssuedAt) > 0 && json.Unmarshal(doc.IssuedAt, &issued) != nil:
+		return bad(AnswererRegistry, "issued_at is no time in the form of RFC 3339")
+	case value == "" && doc.Token != "":
+		return bad(AnswererRegistry, "token without access_token, which the answer to a POST must have")
+	case value == "":
+		return bad(AnswererRegistry, "neither token nor access_token")
+	case strings.ContainsFunc(value, isControl):
+		return bad(AnswererRegistry, "characters that no header may carry")
 	}
-	if strings.ContainsFunc(value, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
-		return &MalformedTokenError{Host: host, Answerer: AnswererRegistry, Reason: "characters that no header may carry"}
-	}
-	r.Token, r.HasToken = Token{value}, true
+	r.Token, r.HasToken, r.IssuedAt = Token{value}, true, issued
 	if doc.ExpiresIn > 0 && doc.ExpiresIn < 10*365*24*3600 {
 		r.ExpiresIn = time.Duration(doc.ExpiresIn) * time.Second
 	}
 	r.Granted, r.Readable = claims(value, repository)
 	return nil
 }
+
+// isControl tells what net/http refuses in a header.
+func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
+
+const maxActions = 16
 
 // claims reads which actions on repository a token says it grants, from the
 // access claim of the distribution token specification. Nothing is verified: a
@@ -301,7 +346,7 @@ func claims(token, repository string) (granted []string, readable bool) {
 		if a.Type != "repository" || a.Name != repository {
 			continue
 		}
-		for _, action := range a.Actions[:min(len(a.Actions), 16)] {
+		for _, action := range a.Actions[:min(len(a.Actions), maxActions-len(granted))] {
 			granted = append(granted, classify.Redact(action, 32))
 		}
 	}
