@@ -170,16 +170,3 @@ func (v *view) vantage(settings dnscheck.Settings) Vantage {
 	slices.SortFunc(out.Labels, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
 	return out
 }
-
-// pool returns the roots that the runtime trusts.
-func (v *view) pool() (*x509.CertPool, error) {
-	switch {
-	case v.Node.Roots != nil:
-		return v.Node.Roots, nil
-	case v.roots != nil:
-		return v.roots.Pool, nil
-	case v.rootsErr != nil:
-		return nil, v.rootsErr
-	}
-	return nil, errors.New("no trusted roots")
-}

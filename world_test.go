@@ -106,7 +106,6 @@ type world struct {
 	opts     pullwalk.Options
 	logins   []login
 	noLogin  bool
-	routed   bool
 	closers  []func()
 	basic    *basicRegistry
 	proxies  []*proxy

@@ -220,7 +220,7 @@ func TestCheckBroken(t *testing.T) {
 			}
 		}, classify.EndpointHTMLInsteadOfRegistry, "blobs.corp.test"},
 		{"endless redirects", image, func(w *world, _ *Checker) {
-			w.blob = func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, r.URL.Path+"x", 302) }
+			w.blob = func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, r.URL.Path+"x", http.StatusFound) }
 		}, classify.EndpointHTTPRedirectLoop, "blobs.corp.test"},
 		{"header flood", image, func(w *world, _ *Checker) {
 			w.blob = func(rw http.ResponseWriter, _ *http.Request) {

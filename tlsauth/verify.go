@@ -293,9 +293,7 @@ func offered(cert *x509.Certificate) string {
 
 // altNames returns at most limit DNS and IP names, and how many more there are.
 func altNames(cert *x509.Certificate, limit int) (names []string, more int) {
-	for _, n := range cert.DNSNames {
-		names = append(names, n)
-	}
+	names = append(names, cert.DNSNames...)
 	for _, ip := range cert.IPAddresses {
 		names = append(names, ip.String())
 	}
