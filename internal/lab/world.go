@@ -153,6 +153,10 @@ func (w *World) Close() {
 
 	heal()
 	for _, h := range w.hosts() {
+		// First below TLS: the farewell that a TLS connection sends blocks on a peer
+		// that does not read, and net/http waits for it with a mutex held, which in a
+		// synctest bubble stops the clock that would end it.
+		h.dropConnections()
 		h.server.Close()
 		h.dropConnections() // net/http forgets those that a handler has taken over
 	}
