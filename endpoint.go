@@ -1,0 +1,208 @@
+package pullwalk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/tlsauth"
+)
+
+const schemeDNS = "dns"
+
+// target says which endpoint is meant, and how it is reached.
+type target struct {
+	scheme, host string
+	port         uint16
+	role         endpoints.Role
+	foundBy      string
+	hint         bool // only expected in this pull
+}
+
+// targetOf reads a URL that the reference, a challenge or a redirect gave.
+func targetOf(u *url.URL, role endpoints.Role, foundBy string) (target, error) {
+	t := target{scheme: u.Scheme, host: u.Hostname(), role: role, foundBy: foundBy}
+	switch {
+	case u.Port() != "":
+		n, err := strconv.ParseUint(u.Port(), 10, 16)
+		if err != nil || n == 0 {
+			return t, fmt.Errorf("port %q", u.Port())
+		}
+		t.port = uint16(n)
+	case u.Scheme == "http":
+		t.port = 80
+	default:
+		t.port = 443
+	}
+	return t, nil
+}
+
+func (t target) hostPort() string { return net.JoinHostPort(t.host, strconv.Itoa(int(t.port))) }
+
+// endpoint is one scheme, host and port under diagnosis. Its ladder is climbed
+// once, whoever asks; the steps that need it wait on ready.
+type endpoint struct {
+	d   *diagnosis
+	src *source
+	target
+	roles []endpoints.Role
+	proxy *url.URL  // set when a proxy stands in between
+	via   *endpoint // the proxy's own endpoint
+
+	ready chan struct{} // closed when a lane is through, or when none will be
+	done  chan struct{} // closed when every lane has ended
+
+	// The following are written before ready or done is closed, and read after.
+	through   *lane  // the first lane that held all the way
+	blockedBy string // the first failure, when no lane is through
+
+	pool wire.Pool
+
+	mu       sync.Mutex
+	steps    []step
+	onlyHint bool // the pull has not come here yet
+}
+
+// isHint says that the pull was not seen to touch the endpoint, so far: what is
+// wrong there can only warn.
+func (e *endpoint) isHint() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.onlyHint
+}
+
+// record keeps a finished step and tells OnStep.
+func (e *endpoint) record(s Step, index int) Step {
+	s.Endpoint = e.hostPort()
+	if s.Layer == "" {
+		s.Layer = layerOf(s.ID)
+	}
+	for i := range s.Findings {
+		s.Findings[i] = e.place(s.ID, s.Findings[i])
+	}
+	e.mu.Lock()
+	e.steps = append(e.steps, step{s, slices.Index(rungs, s.ID), index})
+	told := s
+	if e.onlyHint {
+		told.Findings = warned(s.Findings)
+	}
+	e.mu.Unlock()
+	e.d.notify.step(told)
+	return s
+}
+
+// place names the endpoint of a finding as host:port, so that every finding can
+// be traced to the endpoint in whose ladder it stands; a nameserver's finding
+// keeps the name that was looked up, and a tunnel is the proxy's to open.
+func (e *endpoint) place(id StepID, f classify.Finding) classify.Finding {
+	switch {
+	case id == StepTunnel && e.via != nil && f.Cause != classify.EndpointAddressDenied:
+		f.Endpoint = e.via.hostPort()
+	case f.Layer == classify.LayerDNS:
+		if f.Endpoint == "" {
+			f.Endpoint = e.host
+		}
+	case e.scheme == schemeDNS:
+		f.Endpoint = e.host
+	default:
+		f.Endpoint = e.hostPort()
+	}
+	if e.d.hurried && f.Certainty == classify.CertaintyProven && f.Fact(classify.FactLimit) != "" {
+		f.Certainty = classify.CertaintyLikely // a runtime would have waited longer
+	}
+	return f
+}
+
+// blockRest says which steps never came to be tried, and because of what.
+func (e *endpoint) blockRest(ids ...StepID) {
+	by := ""
+	select {
+	case <-e.ready:
+		if e.through == nil {
+			by = e.blockedBy
+		}
+	default: // its ladder still runs: the end of ctx came first
+	}
+	if by == "" {
+		by = e.src.firstFailure()
+	}
+	for _, id := range ids {
+		e.record(Step{ID: id, Status: StatusBlocked, BlockedBy: by}, 0)
+	}
+}
+
+func (e *endpoint) has(id StepID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.steps, func(s step) bool { return s.ID == id })
+}
+
+// request runs one request at e once its ladder holds. The step is not recorded
+// yet: what it amounts to may depend on the next.
+func (e *endpoint) request(ctx context.Context, s Step, run func(context.Context, http.RoundTripper, *watch) Step) Step {
+	select {
+	case <-e.ready:
+	case <-ctx.Done():
+		s.Status, s.Reason = StatusInconclusive, reasonOf(ctx)
+		return s
+	}
+	if e.through == nil {
+		s.Status, s.BlockedBy = StatusBlocked, e.blockedBy
+		return s
+	}
+	return e.timed(ctx, s, func(ctx context.Context, w *watch) outcome { return outcome{Step: run(ctx, &e.pool, w)} }).Step
+}
+
+// open returns one more connection along the lane that is through, verified like
+// the first.
+func (e *endpoint) open(ctx context.Context) (net.Conn, error) {
+	l := e.through
+	conn, _, err := l.dial(ctx)
+	if err != nil || e.scheme != "https" {
+		return conn, err
+	}
+	c := e.tlsChecker(l, conn)
+	c.Hellos = []tlsauth.Hello{tlsauth.HelloLarge}
+	rep, verified, err := c.Dial(ctx, l.tlsTarget(), e.host)
+	switch {
+	case err != nil:
+		return nil, err
+	case verified != nil:
+		return verified, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	if fs := rep.Findings(); len(fs) > 0 {
+		return nil, fs[0]
+	}
+	return nil, errors.New(cmp.Or(rep.Inconclusive, "TLS was not verified"))
+}
+
+// tlsChecker verifies as the source's settings say. Its first connection is
+// open; more go along the same lane.
+func (e *endpoint) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
+	first := make(chan net.Conn, 1)
+	first <- open
+	return &tlsauth.Checker{
+		Roots: e.d.view.Node.Roots, Trust: e.d.view.roots, CA: e.src.tls.ca, Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
+		Dialer: tlsauth.DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			select {
+			case c := <-first:
+				return c, nil
+			default:
+			}
+			c, _, err := l.dial(ctx)
+			return c, err
+		}),
+	}
+}

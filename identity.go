@@ -1,0 +1,189 @@
+package pullwalk
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/tlsauth"
+)
+
+// authorize resolves the reference: without identity first, as the runtimes do,
+// then with each credential in the keychain's order until one may read. It
+// returns the report of the request that held, nil if none did.
+func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk) *endpoints.RequestReport {
+	st := s.resolve(ctx, reg, w, 0)
+	if st.ID != StepChallenge {
+		if st.Status.passes() {
+			return st.Request
+		}
+		return nil
+	}
+	first := st.Request
+	if s.d.opts.Pull == Connect {
+		s.tokenHost(ctx, first)
+		return first
+	}
+	creds, step := s.d.credentials(ctx)
+	if step != nil {
+		reg.record(*step, 0)
+		return nil
+	}
+	for i, c := range creds {
+		if !s.identify(ctx, reg, w, first, c, i) {
+			continue
+		}
+		if st := s.resolve(ctx, reg, w, i+1); st.Status.passes() && st.Request != nil {
+			s.supersede(reg, i)
+			s.d.setIdentity(c.Info)
+			return st.Request
+		}
+	}
+	if len(creds) > 0 {
+		s.d.setIdentity(creds[0].Info)
+	}
+	return nil
+}
+
+// basicRefused reads a 401 to a request that carried user and password itself: no
+// token stands between, so it is the credential that was refused.
+func basicRefused(w *endpoints.Walk, st Step) Step {
+	if !strings.HasPrefix(w.Authorization, "Basic ") {
+		return st
+	}
+	for i, f := range st.Findings {
+		if f.Cause == classify.IdentityUnauthorized {
+			g := classify.New(classify.IdentityBadCredentials, f.Summary, f.Facts...)
+			g.Operation, g.Alternatives = f.Operation, []classify.Cause{classify.IdentityUnauthorized}
+			st.Findings[i] = g
+		}
+	}
+	return st
+}
+
+// credentials asks the keychain what the kubelet would try. The step is non-nil
+// when the keychain did not answer.
+func (d *diagnosis) credentials(ctx context.Context) ([]tlsauth.Offer, *Step) {
+	ctx, cancel := context.WithTimeout(ctx, maxKeychain)
+	defer cancel()
+	offers, err := tlsauth.Offers(ctx, d.opts.Keychain, d.ref.String())
+	if err != nil {
+		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
+	}
+	return offers, nil
+}
+
+// tokenHost starts the ladder of the token server that a challenge names.
+func (s *source) tokenHost(ctx context.Context, r *endpoints.RequestReport) (*endpoint, wire.Challenge, error) {
+	for _, c := range r.Challenge() {
+		if c.Scheme != "bearer" {
+			continue
+		}
+		realm, err := wire.RealmURL(c)
+		if err != nil {
+			return nil, c, err
+		}
+		t, err := targetOf(realm, endpoints.RoleToken, "the challenge of "+r.Host)
+		if err != nil {
+			return nil, c, &wire.BadRealmError{Realm: wire.RedactURL(realm), Reason: err.Error()}
+		}
+		e := s.endpoint(ctx, t)
+		if e == nil {
+			return nil, c, errors.New("more hosts than are followed")
+		}
+		return e, c, nil
+	}
+	return nil, wire.Challenge{}, nil
+}
+
+// identify makes the walk carry one credential, in the way that the registry's
+// challenge asks for. It reports whether a request with it can be tried.
+func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk, first *endpoints.RequestReport, c tlsauth.Offer, index int) bool {
+	w.Authorization = ""
+	if c.Secret.RegistryToken != "" && reg.scheme == "https" {
+		w.Authorization = wire.NewToken(c.Secret.RegistryToken).Authorization()
+		reg.record(Step{ID: StepToken, Status: StatusSkipped, Reason: "the credential is a registry token"}, index)
+		return true
+	}
+	e, ch, err := s.tokenHost(ctx, first)
+	if e == nil && err == nil {
+		return s.basic(reg, w, first, c, index)
+	}
+	if e == nil {
+		// No server can be asked: the judgement belongs to the registry, whose
+		// challenge it is.
+		res := wire.TokenResult{Err: err}
+		reg.record(s.judge(ch, c, res), index)
+		return false
+	}
+	var token wire.Token
+	st := e.request(ctx, Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) Step {
+		res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: s.d.ref.Repository, Credential: c.Secret, UserAgent: s.d.userAgent})
+		token = res.Token
+		if res.Err != nil && ctx.Err() != nil {
+			return Step{ID: StepToken, Status: StatusInconclusive, Reason: reasonOf(ctx)}
+		}
+		return s.judge(ch, c, res)
+	})
+	st = e.record(st, index)
+	if st.Access == nil || !st.Access.TokenIssued {
+		return false
+	}
+	// A token that claims too little is still tried: the claim is not verified,
+	// the registry decides.
+	w.Authorization = token.Authorization()
+	return true
+}
+
+func (s *source) judge(ch wire.Challenge, c tlsauth.Offer, res wire.TokenResult) Step {
+	rep := tlsauth.JudgeToken(ch, c.Info, res, s.d.ref.Repository)
+	return settle(Step{ID: StepToken, Access: rep}, rep.TokenIssued, rep.Inconclusive, rep.Findings())
+}
+
+// basic answers a challenge that asks for user and password themselves.
+func (s *source) basic(reg *endpoint, w *endpoints.Walk, first *endpoints.RequestReport, c tlsauth.Offer, index int) bool {
+	for _, ch := range first.Challenge() {
+		if ch.Scheme != "basic" {
+			continue
+		}
+		if c.Secret.Username == "" || c.Secret.Password == "" {
+			reg.record(s.judge(ch, c, wire.TokenResult{}), index)
+			return false
+		}
+		if reg.scheme != "https" {
+			f := classify.New(classify.IdentityPlaintextRefused, "The registry asks for a password over plain http; it was not sent.")
+			f.Severity = classify.SeverityWarn
+			reg.record(settle(Step{ID: StepToken}, false, "credential withheld: plain http", []classify.Finding{f}), index)
+			return false
+		}
+		w.Authorization = c.Secret.Basic()
+		reg.record(Step{ID: StepToken, Status: StatusSkipped, Reason: "the registry asks for Basic: no token is fetched"}, index)
+		return true
+	}
+	var ch wire.Challenge
+	if all := first.Challenge(); len(all) > 0 {
+		ch = all[0]
+	}
+	reg.record(s.judge(ch, c, wire.TokenResult{}), index)
+	return false
+}
+
+// supersede turns what was said of earlier credentials, and of a token that
+// claimed too little, into warnings: a later request was allowed to read.
+func (s *source) supersede(reg *endpoint, index int) {
+	for _, e := range s.snapshot() {
+		e.mu.Lock()
+		for i := range e.steps {
+			st := &e.steps[i]
+			old := st.ID == StepToken && st.index <= index || e == reg && st.ID == StepResolve && st.index <= index
+			if old && (st.Status == StatusFailed || st.Status == StatusInconclusive) {
+				st.Status, st.Findings = StatusDegraded, warned(st.Findings)
+			}
+		}
+		e.mu.Unlock()
+	}
+}

@@ -1,0 +1,201 @@
+package pullwalk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/reach"
+)
+
+// lane is the ladder of one address.
+type lane struct {
+	e         *endpoint
+	addr      netip.Addr // zero through a proxy
+	index     int
+	steps     map[StepID]Step
+	blockedBy string // the step of this lane that stopped it
+	conn      net.Conn
+}
+
+// climb takes the rungs of one address. A rung is tried only when the one before
+// passed.
+func (l *lane) climb(ctx context.Context) {
+	for _, id := range l.e.laneSteps() {
+		if l.blockedBy != "" {
+			l.keep(Step{ID: id, Status: StatusBlocked, BlockedBy: l.blockedBy})
+			continue
+		}
+		open := l.conn
+		l.conn = nil
+		s := l.e.timed(ctx, Step{ID: id, Addr: l.addr}, func(ctx context.Context, _ *watch) outcome {
+			switch id {
+			case StepRoute:
+				return outcome{Step: l.route(ctx)}
+			case StepConnect, StepTunnel:
+				return l.connect(ctx, id)
+			default:
+				return l.tls(ctx, open)
+			}
+		})
+		l.conn = s.conn
+		l.keep(s.Step)
+		if !s.Status.passes() {
+			l.blockedBy = stepName(id, l.e.hostPort(), l.addr)
+			l.drop()
+		}
+	}
+}
+
+func (l *lane) keep(s Step) {
+	s.Addr = l.addr
+	if l.addr.IsValid() {
+		s = l.e.record(s, l.index)
+	}
+	l.steps[s.ID] = s
+}
+
+func (l *lane) drop() {
+	if l.conn != nil {
+		_ = l.conn.Close()
+		l.conn = nil
+	}
+}
+
+func (l *lane) addrPort() netip.AddrPort { return netip.AddrPortFrom(l.addr, l.e.port) }
+
+func (l *lane) route(ctx context.Context) Step {
+	s := Step{ID: StepRoute}
+	if s, denied := l.denied(s, l.addr); denied {
+		return s
+	}
+	return l.lookup(ctx)
+}
+
+// denied settles a step that would lead to an address which must not be
+// connected to.
+func (l *lane) denied(s Step, addr netip.Addr) (Step, bool) {
+	err := l.e.d.allow(netip.AddrPortFrom(addr, l.e.port))
+	if err == nil {
+		return s, false
+	}
+	f := classify.New(classify.EndpointAddressDenied, fmt.Sprintf("%s leads to %v, which this tool does not connect to: %v", l.e.host, addr, err),
+		classify.Fact{Key: classify.FactAddress, Value: addr.String()})
+	f.Severity = classify.SeverityWarn
+	return settle(s, false, "address not allowed: "+err.Error(), []classify.Finding{f}), true
+}
+
+// lookup asks the kernel for the way to the lane's address.
+func (l *lane) lookup(ctx context.Context) Step {
+	s := Step{ID: StepRoute}
+	rep, err := l.e.d.reach.CheckRoute(ctx, l.addr)
+	if err != nil {
+		return questionFailed(s, err)
+	}
+	s.Reach = rep
+	return settle(s, rep.Held(), rep.Inconclusive, rep.Findings())
+}
+
+func (l *lane) connect(ctx context.Context, id StepID) outcome {
+	s := Step{ID: id}
+	if addr, err := netip.ParseAddr(l.e.host); err == nil && id == StepTunnel {
+		// A proxy would ask the address on our behalf.
+		if s, denied := l.denied(s, addr); denied {
+			return outcome{Step: s}
+		}
+	}
+	conn, rep, err := l.dial(ctx)
+	switch {
+	case rep != nil:
+		s.Reach = rep
+		s = settle(s, rep.Held(), rep.Inconclusive, l.named(rep.Findings()))
+	case err != nil && ctx.Err() != nil:
+		s.Status, s.Reason = StatusInconclusive, reasonOf(ctx)
+	case err != nil:
+		s = settle(s, false, "", []classify.Finding{classify.Error(err)})
+	default:
+		s.Status = StatusOK
+	}
+	return outcome{s, conn}
+}
+
+// named says of which host a finding about an address is: reach knows only the
+// address, and a reader looks for the host.
+func (l *lane) named(findings []classify.Finding) []classify.Finding {
+	for i, f := range findings {
+		var stage *classify.StageError
+		if !errors.As(f, &stage) {
+			continue
+		}
+		own := *stage
+		own.Endpoint = l.e.hostPort()
+		g := classify.Error(&own)
+		findings[i].Summary = g.Summary
+	}
+	return findings
+}
+
+// dial opens a connection to the lane's address and no other, or a tunnel
+// through the proxy. The report is nil through a proxy.
+func (l *lane) dial(ctx context.Context) (net.Conn, *reach.Report, error) {
+	if p := l.e.via; p != nil {
+		conn, err := p.open(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		conn, err = wire.Connect(ctx, conn, l.e.proxy, l.e.hostPort(), l.e.d.userAgent, l.e.d.limits.Header)
+		return conn, nil, err
+	}
+	rep, conn, err := l.e.d.reach.Connect(ctx, l.addrPort())
+	if err != nil {
+		return nil, nil, err
+	}
+	if conn == nil {
+		if fs := rep.Findings(); len(fs) > 0 {
+			return nil, rep, fs[0]
+		}
+		return nil, rep, errors.New(cmp.Or(rep.Inconclusive, "no connection"))
+	}
+	return conn, rep, nil
+}
+
+func (l *lane) tls(ctx context.Context, open net.Conn) outcome {
+	s := Step{ID: StepTLS}
+	set := l.e.src.tls
+	if err := l.e.d.view.rootsErr; err != nil {
+		_ = open.Close()
+		return outcome{Step: questionFailed(s, err)}
+	}
+	c := l.e.tlsChecker(l, open)
+	rep, conn, err := c.Dial(ctx, l.tlsTarget(), l.e.host)
+	if err != nil {
+		_ = open.Close()
+		return outcome{Step: questionFailed(s, err)}
+	}
+	s.TLS = rep
+	findings := rep.Findings()
+	if set.skipVerify {
+		f := classify.New(classify.TLSVerificationOff, fmt.Sprintf("Certificate verification is off for %s: %s.", l.e.host, set.by), classify.Fact{Key: classify.FactFile, Value: set.by})
+		f.Severity = classify.SeverityWarn
+		if hasSeverity(findings, classify.SeverityFail) && len(rep.Chain) > 0 {
+			// The runtime goes on here. We send nothing over an unverified connection,
+			// so what lies behind is not known.
+			return outcome{Step: settle(s, false, "the runtime does not verify this certificate; nothing is sent over an unverified connection", append(warned(findings), f))}
+		}
+		findings = append(findings, f)
+	}
+	return outcome{settle(s, rep.Held(), rep.Inconclusive, findings), conn}
+}
+
+// tlsTarget is the address as the TLS report names it; a tunnel has none.
+func (l *lane) tlsTarget() netip.AddrPort {
+	if l.addr.IsValid() {
+		return l.addrPort()
+	}
+	return netip.AddrPortFrom(l.e.via.through.addr, l.e.via.port)
+}

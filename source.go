@@ -1,0 +1,253 @@
+package pullwalk
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"net/url"
+	"slices"
+	"sync"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/wire"
+)
+
+// source is one registry that the runtime would ask, under diagnosis.
+type source struct {
+	d   *diagnosis
+	cfg endpoints.Source
+	tls tlsSettings
+
+	mu        sync.Mutex
+	endpoints []*endpoint
+	overflow  bool // more hosts than are followed
+	finished  bool // the walk came to its end
+	skipped   string
+	digest    string
+	proof     *Proof
+}
+
+func (d *diagnosis) newSource(c endpoints.Source) *source {
+	s := &source{d: d, cfg: c, tls: tlsSettings{skipVerify: c.SkipVerify, by: c.File}}
+	if len(c.CA) > 0 {
+		s.tls.ca = bytes.Join(c.CA, []byte("\n"))
+	}
+	if s.tls.by == "" {
+		s.tls.by = "the runtime does not verify a registry on loopback"
+	}
+	switch {
+	case !c.Can(endpoints.CapabilityPull):
+		s.skipped = c.File + " does not let the runtime pull from it"
+	case !c.Can(endpoints.CapabilityResolve) && d.ref.Digest == "":
+		s.skipped = c.File + " does not let the runtime resolve a tag there"
+	}
+	return s
+}
+
+// endpoint returns the endpoint of t, and starts its climb when it is new. nil
+// means that the pull names more hosts than are followed.
+func (s *source) endpoint(ctx context.Context, t target) *endpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.endpoints {
+		if e.scheme == t.scheme && e.host == t.host && e.port == t.port {
+			if !slices.Contains(e.roles, t.role) {
+				e.roles = append(e.roles, t.role)
+			}
+			e.mu.Lock()
+			e.onlyHint = e.onlyHint && t.hint
+			e.mu.Unlock()
+			return e
+		}
+	}
+	if len(s.endpoints) >= maxEndpoints {
+		s.overflow = true
+		return nil
+	}
+	e := s.newEndpoint(t)
+	s.endpoints = append(s.endpoints, e)
+	if t.role != endpoints.RoleProxy && t.scheme != schemeDNS {
+		e.proxy, e.via = s.proxyFor(ctx, t)
+	}
+	s.d.climbing.Go(func() { e.climb(ctx) })
+	return e
+}
+
+func (s *source) newEndpoint(t target) *endpoint {
+	e := &endpoint{d: s.d, src: s, target: t, onlyHint: t.hint, roles: []endpoints.Role{t.role}, ready: make(chan struct{}), done: make(chan struct{})}
+	e.pool = wire.Pool{Dial: e.open, Header: s.d.limits.Header, Idle: s.d.limits.Idle}
+	return e
+}
+
+// proxyFor returns the proxy that the runtime would use for t. The caller holds
+// s.mu.
+func (s *source) proxyFor(ctx context.Context, t target) (*url.URL, *endpoint) {
+	u, err := s.d.view.Proxy(&url.URL{Scheme: t.scheme, Host: t.hostPort()})
+	if err != nil || u == nil {
+		return nil, nil
+	}
+	pt, err := targetOf(u, endpoints.RoleProxy, s.d.view.proxySource)
+	if err != nil {
+		return nil, nil
+	}
+	for _, e := range s.endpoints {
+		if e.scheme == pt.scheme && e.host == pt.host && e.port == pt.port {
+			return u, e
+		}
+	}
+	e := s.newEndpoint(pt)
+	s.endpoints = append(s.endpoints, e)
+	s.d.climbing.Go(func() { e.climb(ctx) })
+	return u, e
+}
+
+// settings records what the runtime's configuration for this registry amounts
+// to. It reports false if the runtime would not send a packet.
+func (s *source) settings(ctx context.Context, findings []classify.Finding, err error) bool {
+	if len(findings) == 0 && err == nil && s.cfg.File == "" {
+		return true
+	}
+	reason := ""
+	if err != nil {
+		reason = "the configuration could not be read from here: " + classify.Redact(err.Error(), 300)
+	}
+	st := settle(Step{ID: StepSettings}, true, reason, findings)
+	t, terr := targetOf(s.cfg.Base, s.role(), s.cfg.File)
+	if terr != nil {
+		return false
+	}
+	if st.Status != StatusFailed && s.skipped == "" {
+		s.endpoint(ctx, t).record(st, 0)
+		return true
+	}
+	e := s.newEndpoint(t)
+	if st.Status != StatusFailed {
+		close(e.ready)
+		close(e.done)
+		s.endpoints = append(s.endpoints, e)
+		e.record(st, 0)
+		return true
+	}
+	e.blockedBy = stepName(StepSettings, e.hostPort(), netip.Addr{})
+	close(e.ready)
+	close(e.done)
+	s.endpoints = append(s.endpoints, e)
+	e.record(st, 0)
+	return false
+}
+
+// block says that nothing of a source was tried because the settings stop it.
+func (s *source) block() {
+	for _, e := range s.snapshot() {
+		if e.blockedBy != "" {
+			e.blockRest(StepDNS, StepRoute, StepConnect, StepTLS, StepResolve, StepManifest, StepConfig, StepLayer)
+		}
+	}
+}
+
+// resolvers asks for the route to each nameserver: that there is no way to the
+// resolver is a matter of the route, not of DNS.
+func (s *source) resolvers(ctx context.Context) {
+	for _, ns := range s.d.settings.Nameservers {
+		e := s.newEndpoint(target{scheme: schemeDNS, host: ns.Addr().String(), port: ns.Port(), role: endpoints.RoleResolver, foundBy: s.d.settings.File, hint: true})
+		s.endpoints = append(s.endpoints, e)
+		s.d.climbing.Go(func() {
+			defer close(e.done)
+			close(e.ready)
+			l := &lane{e: e, addr: ns.Addr().WithZone("")}
+			out := e.timed(ctx, Step{ID: StepRoute, Addr: l.addr}, func(ctx context.Context, _ *watch) outcome { return outcome{Step: l.lookup(ctx)} })
+			out.Addr = l.addr
+			e.record(out.Step, 0)
+		})
+	}
+}
+
+// also climbs to the hosts that the caller expects in the pull.
+func (s *source) also(ctx context.Context) {
+	for _, hp := range s.d.opts.Also {
+		host, port, err := splitHostPort(hp)
+		if err != nil {
+			continue // refused by validate
+		}
+		s.endpoint(ctx, target{scheme: "https", host: host, port: port, role: endpoints.RoleAlso, foundBy: "the caller", hint: true})
+	}
+}
+
+// base is where the source is. Containerd tries https before http on a loopback
+// registry, and http only where no TLS is spoken.
+func (s *source) base(ctx context.Context) *url.URL {
+	base := s.cfg.Base
+	if !s.cfg.HTTPSFirst {
+		return base
+	}
+	tls := *base
+	tls.Scheme = "https"
+	t, err := targetOf(&tls, s.role(), "tried before plain http")
+	if err != nil {
+		return base
+	}
+	t.hint = true
+	e := s.endpoint(ctx, t)
+	select {
+	case <-e.done:
+	case <-ctx.Done():
+		return base
+	}
+	plain := func(f classify.Finding) bool {
+		return f.Cause == classify.TLSHTTPResponseToHTTPSClient || f.Cause == classify.TLSNotTLS
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	isPlain := false
+	for i := range e.steps { // the address's own step, and the one that sums up
+		if slices.ContainsFunc(e.steps[i].Findings, plain) {
+			isPlain = true
+			e.steps[i].Status, e.steps[i].Reason, e.steps[i].Findings = StatusSkipped, "plain http is spoken here", nil
+		}
+	}
+	if isPlain {
+		return base
+	}
+	e.onlyHint = false
+	return &tls
+}
+
+func (s *source) role() endpoints.Role {
+	if s.cfg.Kind == endpoints.KindMirror {
+		return endpoints.RoleMirror
+	}
+	return endpoints.RoleManifest
+}
+
+// firstFailure names the first request, or else ladder, that stopped the walk.
+func (s *source) firstFailure() string {
+	name := ""
+	for _, e := range s.snapshot() {
+		e.mu.Lock()
+		for _, st := range e.steps {
+			if st.Addr.IsValid() || e.onlyHint || (st.Status != StatusFailed && st.Status != StatusInconclusive) {
+				continue
+			}
+			if n := stepName(st.ID, e.hostPort(), st.Addr); name == "" {
+				name = n
+			}
+		}
+		e.mu.Unlock()
+	}
+	return name
+}
+
+func (s *source) snapshot() []*endpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.endpoints)
+}
+
+// tlsSettings are those of the registry's own host entry: token server and blob
+// hosts get the same, as in the runtimes.
+type tlsSettings struct {
+	ca         []byte // PEM that is trusted beside the node's roots
+	skipVerify bool
+	by         string // what says so
+}
