@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -13,8 +14,12 @@ type Question struct {
 	// Name is the full name, with or without its trailing dot; nothing is ever
 	// appended to it.
 	Name string
-	// Type is "A" or "AAAA".
+	// Type is "A", "AAAA" or "CNAME".
 	Type string
+	// CheckingDisabled asks a validating resolver for what it found even if its
+	// DNSSEC check failed (CD, RFC 4035 section 3.2.2). No runtime sets it; here it
+	// tells a DNSSEC fault from a dead forwarder.
+	CheckingDisabled bool
 }
 
 // Answer is what a nameserver said. An error code is an Answer too.
@@ -46,8 +51,67 @@ type Answer struct {
 	// SOA is the zone whose authority record came with a denial, without trailing
 	// dot: who denies. Empty = not said.
 	SOA string `json:"soa,omitempty"`
+	// SOASerial is the version of that zone.
+	SOASerial uint32 `json:"soaSerial,omitempty"`
+	// Extended are the server's own reasons (RFC 8914), at most 4.
+	Extended []ExtendedError `json:"extended,omitempty"`
+	// Unmatched tells of datagrams that came before this answer and did not
+	// belong to the question; nil = none came.
+	Unmatched *Unmatched `json:"unmatched,omitempty"`
 	// Tries is how many datagrams it took; 0 or 1 = the first was answered.
 	Tries int `json:"tries,omitempty"`
+}
+
+// ExtendedError is a reason that a server adds to an answer: RFC 8914.
+type ExtendedError struct {
+	Code uint16 `json:"code"`
+	// Name is the registered meaning of Code; empty = not known here.
+	Name string `json:"name,omitempty"`
+	// Text is the server's own, bounded and redacted.
+	Text string `json:"text,omitempty"`
+}
+
+// Unmatched are datagrams that came from a nameserver and do not answer the
+// question. Go's resolver ignores each and waits on (dnsclient_unix.go,
+// checkResponse; RFC 5452 section 9), so that the runtime sees silence.
+type Unmatched struct {
+	Count int `json:"count"`
+	// Why says in what the first of them differs.
+	Why string `json:"why"`
+	// RCode is the response code of the first of them with the right id, empty =
+	// none had it. A refusal without the question repeated is still a refusal.
+	RCode string `json:"rcode,omitempty"`
+	// From is set when it came from another address than the one asked.
+	From netip.Addr `json:"from,omitzero"`
+}
+
+// UnmatchedError is in the chain of an [Exchanger]'s error when the wait ended
+// and all that had come were [Unmatched] datagrams.
+type UnmatchedError struct {
+	Unmatched
+	Err error // what ended the wait
+}
+
+// Error says what came.
+func (e *UnmatchedError) Error() string {
+	return fmt.Sprintf("%s: %v", e.Unmatched.text(), e.Err)
+}
+
+// Unwrap returns what ended the wait.
+func (e *UnmatchedError) Unwrap() error { return e.Err }
+
+func (u *Unmatched) text() string {
+	what := u.Why
+	if u.RCode != "" {
+		what = u.RCode + ", " + what
+	}
+	if u.From.IsValid() {
+		what += " from " + u.From.String()
+	}
+	if u.Count > 1 {
+		return fmt.Sprintf("%d answers that do not match the question (%s)", u.Count, what)
+	}
+	return "an answer that does not match the question (" + what + ")"
 }
 
 // Exchanger asks one nameserver one question, once.
@@ -78,12 +142,14 @@ const (
 	maxAddresses = 64
 	maxCNAMEs    = 16
 	maxNameText  = 255
+	maxExtended  = 4
 )
 
 const (
 	rcodeOK       = "NOERROR"
 	rcodeNXDomain = "NXDOMAIN"
 	rcodeRefused  = "REFUSED"
+	rcodeServFail = "SERVFAIL"
 )
 
 // bounded returns a with nothing in it that a report may not hold, whatever
@@ -114,5 +180,22 @@ func (a Answer) bounded(qtype string) Answer {
 		}
 	}
 	a.CNAMEs = cnames
+
+	var extended []ExtendedError
+	for _, e := range a.Extended {
+		if len(extended) < maxExtended {
+			extended = append(extended, ExtendedError{e.Code, classify.Redact(e.Name, 64), classify.Redact(e.Text, maxErrorText)})
+		}
+	}
+	a.Extended = extended
+	if a.Unmatched != nil {
+		a.Unmatched = a.Unmatched.bounded()
+	}
 	return a
+}
+
+func (u *Unmatched) bounded() *Unmatched {
+	b := *u
+	b.Why, b.RCode = classify.Redact(u.Why, maxErrorText), classify.Redact(u.RCode, 32)
+	return &b
 }

@@ -133,26 +133,7 @@ func (j *judge) addressFindings() []classify.Finding {
 		all = append(all, j.finding(cause, nothing,
 			fmt.Sprintf("%s resolves to %s, which %s.", r.Name, joined(linkless), whyLinkLocal), j.addressFacts(linkless)...))
 	}
-	return append(all, j.publicAnswer()...)
-}
-
-func (j *judge) publicAnswer() []classify.Finding {
-	if len(j.expect) == 0 {
-		return nil
-	}
-	outside := slices.DeleteFunc(j.report.Usable(), func(a netip.Addr) bool {
-		return slices.ContainsFunc(j.expect, func(p netip.Prefix) bool { return p.Contains(a.Unmap().WithZone("")) })
-	})
-	if len(outside) == 0 {
-		return nil
-	}
-	var networks []string
-	for _, p := range j.expect[:min(len(j.expect), 8)] {
-		networks = append(networks, p.String())
-	}
-	return []classify.Finding{j.finding(classify.DNSPublicAnswer, false,
-		fmt.Sprintf("%s resolves to %s, outside the expected %s.", j.report.Name, joined(outside), strings.Join(networks, ", ")),
-		j.addressFacts(outside)...)}
+	return all
 }
 
 func (j *judge) addressFacts(addrs []netip.Addr) []classify.Fact {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,10 +21,13 @@ const DefaultLimit = 5 * time.Second
 // Checker looks names up as this node's runtime would. The zero value looks at
 // this machine and asks over the network. It may be used by several goroutines.
 type Checker struct {
-	// FS is the node's file tree, its root the node's. nil = this machine; where
-	// resolver settings are not kept in files (Windows) the report is then
-	// inconclusive.
+	// FS is the node's file tree, its root the node's. nil = this machine, first in
+	// the mount namespace of its runtime, see [SourcesAt]; where resolver settings
+	// are not kept in files (Windows) the report is then inconclusive.
 	FS fs.FS
+	// Sources are the trees to look into, the nearest to the runtime first; the
+	// first that can be read counts. Empty = FS alone.
+	Sources []Source
 	// Exchanger asks the nameservers. nil = [Network].
 	Exchanger Exchanger
 	// Limit bounds the whole check. 0 or less = [DefaultLimit].
@@ -32,6 +36,15 @@ type Checker struct {
 	// of the private endpoints. An address elsewhere is dns.public-answer, a
 	// warning. Empty = no expectation.
 	Expect []netip.Prefix
+	// OnDecided is called at most once per check, from its goroutine, when it is
+	// known what the runtime gets while other nameservers are still being listened
+	// to: when the rules have decided, or when a nameserver has answered with
+	// addresses and those before it have been silent for half a second. The report
+	// is what was seen until then, without findings, and says so in Inconclusive.
+	// It must return soon. What Check returns later is the truth; in rare cases (a
+	// very slow first nameserver that says something else) it differs. nil = nobody
+	// is told.
+	OnDecided func(early *Report)
 }
 
 // errLimit marks the end of our own limit in a context, so that it can be told
@@ -63,7 +76,7 @@ func (c *Checker) Check(ctx context.Context, name string) (*Report, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
 
-	if c.readFiles(limited, r) {
+	if routes6, ok := c.readFiles(limited, r); ok {
 		// A copy: an Exchanger that does not heed its context may still read it when
 		// the report already belongs to the caller.
 		settings := r.Settings
@@ -74,40 +87,68 @@ func (c *Checker) Check(ctx context.Context, name string) (*Report, error) {
 		if l.exchanger == nil {
 			l.exchanger = Network{}
 		}
+		l.fromFile = r.Settings.HostsFirst && len(r.Hosts) > 0
+		if c.OnDecided != nil {
+			l.decided = func() { c.OnDecided(l.early(r, start)) }
+		}
 		l.run(limited)
-		l.report(r)
-		r.findings = (&judge{report: r, lookup: l, expect: c.Expect}).findings()
+		l.refine()
+		d := l.decide(false)
+		l.report(r, d)
+		l.reportAside(r)
+		r.CLibrary = l.cLibrary(r, d)
+		r.Hints = hints(r)
+		r.findings = (&judge{report: r, lookup: l, expect: c.Expect, routes6: routes6}).findings()
 	}
 	r.ElapsedMS = time.Since(start).Milliseconds()
 	return r, nil
 }
 
+// early is what can be said before all is answered.
+func (l *lookup) early(r *Report, start time.Time) *Report {
+	early := &Report{Name: r.Name, Settings: r.Settings, Hosts: slices.Clone(r.Hosts)}
+	d := l.decide(false)
+	if !d.decided {
+		d = l.decide(true)
+	}
+	l.report(early, d)
+	early.Inconclusive = fmt.Sprintf("what the runtime gets is decided; %d more answers are waited for", l.open)
+	early.ElapsedMS = time.Since(start).Milliseconds()
+	return early
+}
+
 // readFiles fills in what the node's files say and reports whether there is a
 // nameserver to ask. A file system may hang (a dead network mount), so that the
 // reading is waited for only as long as ctx lives.
-func (c *Checker) readFiles(ctx context.Context, r *Report) bool {
-	type files struct {
-		settings Settings
-		hosts    []HostsEntry
-	}
+func (c *Checker) readFiles(ctx context.Context, r *Report) (routes6 []byte, ok bool) {
 	done := make(chan files, 1)
 	go func() {
-		s, hosts := readSettings(c.FS)
-		matches := parseHosts(hosts, &s.Problems, maxHostsMatches, named(r.Name))
-		done <- files{s, matches}
+		sources := c.Sources
+		switch {
+		case len(sources) > 0:
+		case c.FS != nil:
+			sources = []Source{{FS: c.FS}}
+		default:
+			sources = machine()
+		}
+		f := readFiles(sources)
+		f.settings.Hosts = parseHosts(f.hosts, &f.settings.Problems, maxHostsMatches, named(r.Name))
+		date(f.settings.Hosts, f.hostsChanged)
+		done <- f
 	}()
 	select {
 	case f := <-done:
-		r.Settings, r.Hosts = f.settings, f.hosts
+		r.Settings, r.Hosts, r.Settings.Hosts = f.settings, f.settings.Hosts, nil
+		routes6 = f.routes6
 	case <-ctx.Done():
 		r.Inconclusive = "the node's resolver files were not read in time: " + classify.Redact(context.Cause(ctx).Error(), maxErrorText)
-		return false
+		return nil, false
 	}
 	if r.Settings.unknown != "" {
 		r.Inconclusive = "the runtime's nameservers are not known: " + r.Settings.unknown
-		return false
+		return nil, false
 	}
-	return true
+	return routes6, true
 }
 
 // searchNames is the list of full names that Go asks for in turn until one has

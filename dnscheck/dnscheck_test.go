@@ -68,7 +68,7 @@ func TestOutcome(t *testing.T) {
 		{
 			name: "name without addresses, at the end of an alias", files: []string{"resolv.conf", one},
 			world:    script{"10.20.0.4 *": reply{answer: dnscheck.Answer{CNAMEs: []string{"registry.privatelink.corp.test"}, RecursionAvailable: true}}},
-			answered: "10.20.0.4:53", codes: []string{"fail dns.nodata"}, says: "registry.privatelink.corp.test",
+			answered: "10.20.0.4:53", codes: []string{"fail dns.private-zone-empty"}, says: "registry.privatelink.corp.test",
 		},
 		{
 			name: "NXDOMAIN of the first is final although the second knows the name", files: []string{"resolv.conf", two},
@@ -361,7 +361,7 @@ func TestSearchList(t *testing.T) {
 		{
 			name: "nothing knows it", query: "registry", conf: one + "search corp.test\n",
 			world: script{"10.20.0.4 *": rcode("NXDOMAIN")},
-			asked: []string{"registry.", "registry.corp.test."}, of: "registry.", codes: []string{"fail dns.nxdomain"},
+			asked: []string{"registry.", "registry.corp.test."}, of: "registry.", codes: []string{"fail dns.cluster-only-name", "fail dns.nxdomain"},
 		},
 		{
 			name: "a trailing dot switches the search off", query: name + ".", conf: one + "search corp.test\noptions ndots:5\n",

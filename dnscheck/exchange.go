@@ -23,6 +23,7 @@ const (
 	// does so after its own timeout, 5 s by default, which would not fit into a
 	// check; an answer that merely takes longer than this is still accepted.
 	resendAfter = 2 * time.Second
+	maxStray    = 16
 )
 
 // Network is the [Exchanger] that really asks over the network. The zero value
@@ -37,8 +38,8 @@ type Network struct{}
 // in ctx it waits as long as ctx lives.
 func (Network) Exchange(ctx context.Context, server netip.AddrPort, network string, q Question) (Answer, error) {
 	qtype, ok := dns.StringToType[q.Type]
-	if !ok || qtype != dns.TypeA && qtype != dns.TypeAAAA {
-		return Answer{}, fmt.Errorf("dnscheck: question type %q is neither A nor AAAA", q.Type)
+	if !ok || qtype != dns.TypeA && qtype != dns.TypeAAAA && qtype != dns.TypeCNAME {
+		return Answer{}, fmt.Errorf("dnscheck: question type %q is neither A nor AAAA nor CNAME", q.Type)
 	}
 	if network != "udp" && network != "tcp" {
 		return Answer{}, fmt.Errorf("dnscheck: network %q is neither udp nor tcp", network)
@@ -46,6 +47,7 @@ func (Network) Exchange(ctx context.Context, server netip.AddrPort, network stri
 	query := new(dns.Msg)
 	query.SetQuestion(dns.Fqdn(q.Name), qtype) // sets a random id and RD
 	query.SetEdns0(ednsSize, false)
+	query.CheckingDisabled = q.CheckingDisabled
 	packed, err := query.Pack()
 	if err != nil {
 		return Answer{}, fmt.Errorf("dnscheck: question for %q cannot be written: %w", q.Name, err)
@@ -64,11 +66,15 @@ func (Network) Exchange(ctx context.Context, server netip.AddrPort, network stri
 	if network == "tcp" {
 		return exchangeStream(conn, query, packed)
 	}
-	return exchangeDatagrams(ctx, conn, query, packed)
+	return exchangeDatagrams(ctx, conn, query, packed, func() *stray { return listenStray(server, query, packed) })
 }
 
-func exchangeDatagrams(ctx context.Context, conn net.Conn, query *dns.Msg, packed []byte) (Answer, error) {
+// exchangeDatagrams asks over a connected socket, as Go's resolver does: what
+// comes from another address never reaches it. When nothing came, the question
+// is sent once more, and by again also from a socket that hears other addresses.
+func exchangeDatagrams(ctx context.Context, conn net.Conn, query *dns.Msg, packed []byte, again func() *stray) (Answer, error) {
 	buf := make([]byte, ednsSize)
+	var seen Unmatched
 	for try := 1; ; try++ {
 		if _, err := conn.Write(packed); err != nil {
 			return Answer{}, err
@@ -82,22 +88,35 @@ func exchangeDatagrams(ctx context.Context, conn net.Conn, query *dns.Msg, packe
 		if err := ctx.Err(); err != nil {
 			return Answer{}, err
 		}
-		reply, err := readMatching(conn, buf, query)
+		var other *stray
+		if try > 1 && again != nil {
+			other = again()
+		}
+		reply, err := readMatching(conn, buf, query, &seen)
+		if other != nil {
+			other.close(&seen)
+		}
 		if try == 1 && errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil {
 			continue
 		}
 		if err != nil {
+			if seen.Count > 0 && !errors.Is(err, ErrMalformed) {
+				err = &UnmatchedError{seen, err}
+			}
 			return Answer{}, err
 		}
 		a := readAnswer(reply, query.Question[0].Qtype)
 		a.Tries = try
+		if seen.Count > 0 {
+			a.Unmatched = &seen
+		}
 		return a, nil
 	}
 }
 
 // readMatching reads until a datagram answers query, or the read fails. One that
 // answers it but cannot be read to its end is [ErrMalformed].
-func readMatching(conn net.Conn, buf []byte, query *dns.Msg) (*dns.Msg, error) {
+func readMatching(conn net.Conn, buf []byte, query *dns.Msg, seen *Unmatched) (*dns.Msg, error) {
 	for {
 		n, err := conn.Read(buf)
 		if err != nil {
@@ -106,12 +125,95 @@ func readMatching(conn net.Conn, buf []byte, query *dns.Msg) (*dns.Msg, error) {
 		reply := new(dns.Msg)
 		err = reply.Unpack(buf[:n])
 		if !answers(reply, query) {
+			seen.add(reply, err, query, netip.Addr{})
 			continue
 		}
 		if err != nil && !reply.Truncated { // a cut message is cut on purpose
 			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
 		return reply, nil
+	}
+}
+
+// add counts a datagram that does not answer query. err is that of reading it;
+// from is zero unless another address sent it.
+func (u *Unmatched) add(reply *dns.Msg, err error, query *dns.Msg, from netip.Addr) {
+	u.Count++
+	why, ours := "", false
+	switch {
+	case from.IsValid():
+		why = "sent by another address than the one asked"
+	case err != nil && reply.Id != query.Id:
+		why = "no DNS message"
+	case reply.Id != query.Id:
+		why = "the id of another question"
+	case !reply.Response:
+		why = "a question in its turn"
+	case len(reply.Question) == 0:
+		why, ours = "the question is not repeated in it", true
+	default:
+		why = "it repeats another question"
+	}
+	if u.Why == "" || ours && u.RCode == "" {
+		u.Why, u.From = why, from
+	}
+	if ours && u.RCode == "" && reply.Rcode != dns.RcodeSuccess {
+		u.RCode = rcodeName(reply.Rcode)
+	}
+}
+
+// stray is a socket that is not connected, and so hears whoever answers.
+type stray struct {
+	conn net.PacketConn
+	done chan struct{}
+	seen Unmatched
+}
+
+// listenStray asks once more, from a socket of its own. nil = it could not.
+func listenStray(server netip.AddrPort, query *dns.Msg, packed []byte) *stray {
+	conn, err := net.ListenPacket("udp", ":0")
+	if err != nil {
+		return nil
+	}
+	if _, err := conn.WriteTo(packed, net.UDPAddrFromAddrPort(server)); err != nil {
+		_ = conn.Close()
+		return nil
+	}
+	s := &stray{conn: conn, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		buf := make([]byte, ednsSize)
+		for s.seen.Count < maxStray {
+			n, addr, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			udp, ok := addr.(*net.UDPAddr)
+			reply := new(dns.Msg)
+			err = reply.Unpack(buf[:n])
+			// Only a real answer from elsewhere says something; the rest is noise that
+			// anybody could send to an open port.
+			from := netip.Addr{}
+			if ok {
+				from = udp.AddrPort().Addr().Unmap()
+			}
+			if err == nil && from.IsValid() && from.WithZone("") != server.Addr().Unmap().WithZone("") && answers(reply, query) {
+				s.seen.add(reply, nil, query, from)
+			}
+		}
+	}()
+	return s
+}
+
+// close ends the listening and adds what was heard to seen.
+func (s *stray) close(seen *Unmatched) {
+	_ = s.conn.Close()
+	<-s.done
+	if s.seen.Count > 0 {
+		if seen.Why == "" {
+			seen.Why, seen.From = s.seen.Why, s.seen.From
+		}
+		seen.Count += s.seen.Count
 	}
 }
 
@@ -149,13 +251,17 @@ func answers(reply, query *dns.Msg) bool {
 
 func readAnswer(m *dns.Msg, qtype uint16) Answer {
 	a := Answer{
-		RCode:         dns.RcodeToString[m.Rcode],
+		RCode:         rcodeName(m.Rcode),
 		Authoritative: m.Authoritative, Truncated: m.Truncated, RecursionAvailable: m.RecursionAvailable,
 		Lame: m.Rcode == dns.RcodeSuccess && !m.Authoritative && !m.RecursionAvailable &&
 			len(m.Answer) == 0 && len(m.Extra) == 0,
 	}
-	if a.RCode == "" {
-		a.RCode = fmt.Sprintf("RCODE%d", m.Rcode)
+	if opt := m.IsEdns0(); opt != nil {
+		for _, option := range opt.Option {
+			if e, ok := option.(*dns.EDNS0_EDE); ok && len(a.Extended) < maxExtended {
+				a.Extended = append(a.Extended, ExtendedError{e.InfoCode, dns.ExtendedErrorCodeToString[e.InfoCode], e.ExtraText})
+			}
+		}
 	}
 	records := 0
 	for _, rr := range m.Answer {
@@ -183,12 +289,19 @@ func readAnswer(m *dns.Msg, qtype uint16) Answer {
 	}
 	for _, rr := range m.Ns {
 		if soa, ok := rr.(*dns.SOA); ok && len(a.Addresses) == 0 {
-			a.SOA = unrooted(soa.Hdr.Name)
+			a.SOA, a.SOASerial = unrooted(soa.Hdr.Name), soa.Serial
 			a.NegativeTTLSeconds = int(min(soa.Hdr.Ttl, soa.Minttl)) // RFC 2308 section 5
 			break
 		}
 	}
 	return a
+}
+
+func rcodeName(code int) string {
+	if name := dns.RcodeToString[code]; name != "" {
+		return name
+	}
+	return fmt.Sprintf("RCODE%d", code)
 }
 
 // unrooted returns name without its trailing dot; the root zone stays ".".

@@ -13,18 +13,19 @@ import (
 
 // judge turns what was seen into findings.
 type judge struct {
-	report *Report
-	lookup *lookup // nil for an IP literal
-	expect []netip.Prefix
+	report  *Report
+	lookup  *lookup // nil for an IP literal
+	expect  []netip.Prefix
+	routes6 []byte // the node's IPv6 routes; nil = not known
 }
 
 // findings returns failures first; among them the one that the runtime shows.
 func (j *judge) findings() []classify.Finding {
-	d := j.lookup.decide()
+	d := j.lookup.decide(false)
 	all := slices.Concat(
-		j.noNameserver(), j.filesOnly(), j.nameservers(d),
+		j.noNameserver(), j.filesOnly(), j.clusterOnly(), j.nameservers(d),
 		j.hostsOverride(d), j.firstServerDead(d), j.disagreement(d),
-		j.addressFindings(), j.ignored(),
+		j.addressFindings(), j.publicAnswer(d), j.searchCapture(d), j.onlyIPv6(), j.podResolver(), j.ignored(),
 	)
 	if j.report.Inconclusive != "" {
 		// What was not seen to its end is no failure.
@@ -167,11 +168,15 @@ func (j *judge) nameserver(d decision, server int, fams []family, fail bool) cla
 	summary := fmt.Sprintf("Nameserver %s, asked for %s of %s, %s.", address, types, unrooted(round.name), j.what(o, types))
 	final := o.kind == kindNXDomain || o.kind == kindNoData
 	if final {
-		summary += j.otherNames()
+		summary += keptFor(o.Answer) + j.otherNames()
 	} else if wait := d.outcomes[fams[0]].waitMS; !fail && o.silent && len(fams) == 1 && d.outcomes[fams[0]].decided {
 		summary += fmt.Sprintf(" A lookup waits %v for this record.", ms(wait))
 	}
+	summary += j.aside(server, o)
 	f := j.finding(o.Cause, fail, summary, facts...)
+	if o.Cause == classify.DNSDNSSECFailed || o.Cause == classify.DNSClusterOnlyName {
+		f.Certainty = classify.CertaintyLikely
+	}
 	if final && (len(j.report.Unasked) > 0 || j.lookup.settings.hostsUnread) {
 		f.Certainty = classify.CertaintyLikely
 	}
@@ -198,10 +203,27 @@ func (j *judge) what(o *observation, types string) string {
 		zone = ", in the words of the zone " + o.Answer.SOA
 	}
 	switch {
+	case o.Cause == classify.DNSCNAMELoop:
+		chain := j.report.Chain
+		if loopOf(j.report.Name, chain) == "" && o.Answer != nil {
+			chain = o.Answer.CNAMEs
+		}
+		return "fails on an alias that leads back to itself: " + strings.Join(append([]string{unrooted(j.report.Name)}, chain...), " -> ")
+	case o.Cause == classify.DNSDNSSECFailed:
+		return "answered SERVFAIL because its DNSSEC check failed" + reasons(o.Answer)
+	case o.Cause == classify.DNSPrivateZoneEmpty:
+		rcode := "no data"
+		if o.kind == kindNXDomain {
+			rcode = "NXDOMAIN"
+		}
+		return fmt.Sprintf("looked into the private zone of %s and found no record there (%s%s%s), and the public one is hidden by it",
+			privateLinkOf(j.report.Name, o.Answer), rcode, alias, zone)
 	case o.kind == kindNXDomain:
 		return "says that the name does not exist (NXDOMAIN" + alias + zone + ")"
 	case o.kind == kindNoData:
 		return "knows the name but holds no such record (no data" + alias + zone + ")"
+	case o.Unmatched != nil:
+		return "sent " + o.Unmatched.text() + "; the runtime ignores that and is left without an answer"
 	case o.Cause == classify.DNSTruncatedNoTCP:
 		return "sent a truncated answer over UDP and failed over TCP: " + o.Error
 	case o.limit > 0:
@@ -211,7 +233,7 @@ func (j *judge) what(o *observation, types string) string {
 	case o.Answer != nil && o.Answer.Lame:
 		return "only pointed elsewhere and does not look names up for this node (lame referral)"
 	case o.Answer != nil:
-		return "answered " + o.Answer.RCode
+		return "answered " + o.Answer.RCode + reasons(o.Answer)
 	case o.Cause == classify.DNSResolverPortClosed:
 		return "could not be asked, because nothing listens there: " + o.Error
 	case o.Cause == classify.DNSResolverUnreachable:
@@ -270,9 +292,13 @@ func (j *judge) hostsOverride(d decision) []classify.Finding {
 		}
 	}
 	facts = append(facts, classify.Fact{Key: classify.FactAddress, Value: joined(r.Addresses)})
+	since := ""
+	if changed := r.Hosts[0].Changed; !changed.IsZero() && changed.Unix() > 0 {
+		since = " (file last written " + changed.Format(time.DateOnly) + ")"
+	}
 	return []classify.Finding{j.finding(classify.DNSHostsOverride, false,
-		fmt.Sprintf("The runtime takes %s for %s from %s, a line on this node alone; %s.",
-			joined(r.Addresses), r.Name, strings.Join(places[:min(len(places), 4)], ", "), dns),
+		fmt.Sprintf("The runtime takes %s for %s from %s, a line on this node alone%s; %s.",
+			joined(r.Addresses), r.Name, strings.Join(places[:min(len(places), 4)], ", "), since, dns),
 		facts...)}
 }
 
@@ -328,7 +354,7 @@ func (j *judge) firstServerDead(d decision) []classify.Finding {
 
 // isDead says that nothing at all came back.
 func isDead(o *observation) bool {
-	return o.settled && o.Answer == nil && o.kind == kindMoveOn && !errors.Is(o.err, ErrMalformed)
+	return o.settled && o.Answer == nil && o.Unmatched == nil && o.kind == kindMoveOn && !errors.Is(o.err, ErrMalformed)
 }
 
 func (j *judge) ignored() []classify.Finding {

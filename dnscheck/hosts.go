@@ -3,6 +3,7 @@ package dnscheck
 import (
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
@@ -16,6 +17,9 @@ type HostsEntry struct {
 	Names []string `json:"names,omitempty"`
 	File  string   `json:"file"`
 	Line  int      `json:"line"` // the first is 1
+	// Changed is when the file was last written; zero = not known. The line itself
+	// may be older.
+	Changed time.Time `json:"changed,omitzero"`
 }
 
 const (

@@ -3,11 +3,7 @@ package dnscheck
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"time"
-
-	"github.com/pullwalk/pullwalk/classify"
 )
 
 const (
@@ -15,6 +11,15 @@ const (
 	// search list. The runtime would wait its whole timeout; a check that has no
 	// longer itself would then never see the next name.
 	searchPatience = time.Second
+	// decidedPatience is how long a nameserver may be silent before the answer of
+	// another is handed on. Most recursive lookups take less; the report waits for
+	// the rest.
+	decidedPatience = 500 * time.Millisecond
+	// asidePatience is how long questions that only explain are waited for once
+	// everything else is answered.
+	asidePatience = time.Second
+	// tickTime is how often the patience is looked at.
+	tickTime = 100 * time.Millisecond
 	// drainTime is how long exchanges may take to return once they were told to.
 	drainTime    = 100 * time.Millisecond
 	maxErrorText = 256
@@ -39,12 +44,16 @@ type lookup struct {
 	exchanger Exchanger
 	limit     time.Duration
 	names     []string // full names in the order of the runtime
+	decided   func()   // told once, when tellable; nil = nobody to tell
 
-	rounds []*round // those of names that were asked, same order
-	events chan event
-	open   int   // exchanges still out
-	ended  error // the caller's end, if it came before everything was seen
-	short  bool  // our own limit came too soon after a name was asked to prove silence
+	rounds   []*round // those of names that were asked, same order
+	events   chan event
+	open     int       // exchanges still out
+	settled  time.Time // when open became 0
+	aside    aside     // questions that only explain
+	ended    error     // the caller's end, if it came before everything was seen
+	short    bool      // our own limit came too soon after a name was asked to prove silence
+	fromFile bool      // the hosts file decides, whatever DNS says
 }
 
 // round is everything about one full name.
@@ -75,32 +84,43 @@ const (
 	kindNoData                // final
 )
 
+// event is an exchange that ended. keep is set for a question that only
+// explains, and says where its outcome belongs.
 type event struct {
 	round, server int
 	family        family
 	observation   observation
+	keep          func(observation)
 }
 
 // run asks until everything is answered or ctx ends.
 func (l *lookup) run(ctx context.Context) {
-	l.events = make(chan event, len(l.names)*len(l.settings.Nameservers)*int(families))
+	// Room for every event, so that nobody waits for a reader, not even one that
+	// ends after run.
+	l.events = make(chan event, (len(l.names)+1)*len(l.settings.Nameservers)*int(families)+maxAside)
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
 	l.launch(ctx)
-	patience := time.NewTimer(searchPatience)
-	defer patience.Stop()
-	for l.open > 0 {
+	l.tellDecided()
+	tick := time.NewTicker(tickTime)
+	defer tick.Stop()
+	for l.open > 0 || l.aside.open > 0 && time.Since(l.settled) < asidePatience {
 		select {
 		case ev := <-l.events:
 			l.take(ev)
-		case <-patience.C:
+		case <-tick.C:
 		case <-ctx.Done():
 			l.drain(ctx)
 			return
 		}
 		if l.wantsNext() {
 			l.launch(ctx)
-			patience.Reset(searchPatience)
 		}
+		l.explain(asking)
+		l.tellDecided()
 	}
+	stop()
+	l.drainAside()
 }
 
 // launch asks all nameservers for the next name, both families at once.
@@ -108,27 +128,49 @@ func (l *lookup) launch(ctx context.Context) {
 	i := len(l.rounds)
 	r := &round{name: l.names[i], started: time.Now(), seen: make([][families]observation, len(l.settings.Nameservers))}
 	l.rounds = append(l.rounds, r)
-	for s := range r.seen {
+	for s, server := range l.settings.Nameservers {
 		for f := range families {
 			l.open++
 			go func() {
-				// The channel has room for every event, so that nobody waits here.
-				l.events <- event{i, s, f, l.ask(ctx, s, Question{Name: r.name, Type: f.String()})}
+				l.events <- event{round: i, server: s, family: f, observation: l.ask(ctx, server, l.network(), Question{Name: r.name, Type: f.String()})}
 			}()
 		}
 	}
 }
 
 func (l *lookup) take(ev event) {
+	if ev.keep != nil {
+		l.aside.open--
+		ev.keep(ev.observation)
+		return
+	}
 	l.open--
+	l.settled = time.Now()
 	l.rounds[ev.round].seen[ev.server][ev.family] = ev.observation
+}
+
+// tellDecided calls decided once it is known what the runtime gets while
+// nameservers are still being listened to. One that is silent for decidedPatience
+// is taken for dead then.
+func (l *lookup) tellDecided() {
+	if l.decided == nil || l.open == 0 {
+		return
+	}
+	if d := l.decide(false); !d.decided && !l.fromFile {
+		if d = l.decide(true); !d.decided || d.kind() != kindAddresses {
+			return
+		}
+	}
+	tell := l.decided
+	l.decided = nil
+	tell()
 }
 
 // drain takes what still comes once ctx has ended, and settles the rest.
 func (l *lookup) drain(ctx context.Context) {
 	timer := time.NewTimer(drainTime)
 	defer timer.Stop()
-	for waiting := true; waiting && l.open > 0; {
+	for waiting := true; waiting && l.open+l.aside.open > 0; {
 		select {
 		case ev := <-l.events:
 			l.take(ev)
@@ -138,7 +180,7 @@ func (l *lookup) drain(ctx context.Context) {
 	}
 	own := errors.Is(context.Cause(ctx), errLimit)
 	for _, r := range l.rounds {
-		for s := range r.seen {
+		for s, server := range l.settings.Nameservers {
 			for f := range families {
 				o := &r.seen[s][f]
 				if o.settled {
@@ -152,7 +194,7 @@ func (l *lookup) drain(ctx context.Context) {
 				case !own:
 					o.Error = "not answered before the caller's end"
 					l.ended = context.Cause(ctx)
-				case !l.timedOut(o, s, context.DeadlineExceeded):
+				case !l.timedOut(o, server, context.DeadlineExceeded):
 					l.short = true
 				}
 			}
@@ -168,21 +210,24 @@ func (l *lookup) wantsNext() bool {
 		return false
 	}
 	r := l.rounds[len(l.rounds)-1]
-	impatient := time.Since(r.started) >= searchPatience
-	if impatient {
-		impatient = false
-		for s := range r.seen {
-			for f := range families {
-				impatient = impatient || r.seen[s][f].Answer != nil
-			}
-		}
-	}
+	impatient := time.Since(r.started) >= searchPatience && r.anyAnswer()
 	for f := range families {
 		if o := l.outcome(r, f, impatient); !o.decided || o.kind == kindAddresses {
 			return false
 		}
 	}
 	return true
+}
+
+func (r *round) anyAnswer() bool {
+	for s := range r.seen {
+		for f := range families {
+			if r.seen[s][f].Answer != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (l *lookup) network() string {
@@ -192,123 +237,3 @@ func (l *lookup) network() string {
 	return "udp"
 }
 
-// ask is one question to one nameserver, over TCP again if the answer was cut.
-// It returns an unsettled observation if the caller's end cut it off.
-func (l *lookup) ask(ctx context.Context, server int, q Question) observation {
-	o := observation{Exchange: Exchange{Network: l.network()}}
-	addr := l.settings.Nameservers[server]
-	timeout := time.Duration(l.settings.TimeoutMS) * time.Millisecond
-
-	start := time.Now()
-	a, err := l.exchanger.Exchange(ctx, addr, o.Network, q)
-	took := time.Since(start)
-	o.silent = took > timeout
-	o.waitMS = took.Milliseconds()
-	var cut *Answer // the truncated answer, if one came
-	if err == nil && a.Truncated && o.Network == "udp" && !o.silent {
-		a = a.bounded(q.Type)
-		cut = new(Answer)
-		*cut = a
-		o.Network = "tcp"
-		again := time.Now()
-		a, err = l.exchanger.Exchange(ctx, addr, o.Network, q)
-		took = time.Since(again)
-		o.waitMS = time.Since(start).Milliseconds()
-		o.silent = took > timeout
-	}
-	o.ElapsedMS = time.Since(start).Milliseconds()
-
-	switch {
-	case err != nil:
-		o.Answer = cut
-		l.failed(ctx, &o, server, err)
-		if cut != nil && o.settled {
-			o.Cause = classify.DNSTruncatedNoTCP
-		}
-	case o.silent:
-		a = a.bounded(q.Type)
-		o.Answer, o.settled = &a, true
-		o.Cause = classify.DNSResolverTimeout
-		o.Error = fmt.Sprintf("answered after %v, when the runtime no longer waits (%v)", took.Round(time.Millisecond), timeout)
-	default:
-		a = a.bounded(q.Type)
-		o.Answer, o.settled = &a, true
-		o.kind, o.Cause = judgeAnswer(&a)
-	}
-	return o
-}
-
-// failed settles o with a failure of the transport, unless it is the end of ctx
-// that caused it and that proves nothing: drain then says so.
-func (l *lookup) failed(ctx context.Context, o *observation, server int, err error) {
-	var timeout net.Error
-	waiting := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		errors.As(err, &timeout) && timeout.Timeout()
-	if waiting {
-		// A socket knows the deadline too and may notice it a moment earlier.
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < drainTime/2 {
-			<-ctx.Done()
-		}
-		if ctx.Err() != nil {
-			if errors.Is(context.Cause(ctx), errLimit) {
-				l.timedOut(o, server, err)
-			}
-			return
-		}
-	}
-	o.settled = true
-	o.silent = o.silent || waiting
-	o.err = l.stageError(server, 0, err)
-	if errors.Is(err, ErrMalformed) {
-		o.Cause = classify.DNSAnswerMalformed
-	} else {
-		o.Cause = classify.Error(o.err).Cause
-	}
-	o.Error = classify.Redact(err.Error(), maxErrorText)
-}
-
-// timedOut settles o with our own limit. How long that was silence is
-// o.ElapsedMS, less than the limit for a name that was asked later. It reports
-// false and settles nothing when that is too short to prove anything.
-func (l *lookup) timedOut(o *observation, server int, err error) bool {
-	waited := min(time.Duration(o.ElapsedMS)*time.Millisecond, l.limit)
-	if waited < min(searchPatience, l.limit*9/10) {
-		o.Error = fmt.Sprintf("not answered within %v, when the time of this check ended", waited)
-		return false
-	}
-	if l.limit-waited < l.limit/20 {
-		waited = l.limit
-	}
-	o.settled, o.silent, o.limit = true, true, waited
-	o.err = l.stageError(server, waited, err)
-	o.Cause = classify.Error(o.err).Cause
-	o.Error = classify.Redact(err.Error(), maxErrorText)
-	return true
-}
-
-func (l *lookup) stageError(server int, limit time.Duration, err error) error {
-	return &classify.StageError{
-		Stage: classify.StageLookup, Endpoint: l.name, Limit: limit, Err: err,
-		Address: l.settings.Nameservers[server].String(),
-	}
-}
-
-// judgeAnswer says how a complete answer steers Go's resolver (checkHeader and
-// skipToAnswer in net's dnsclient_unix.go), and what it amounts to.
-func judgeAnswer(a *Answer) (kind, classify.Cause) {
-	switch {
-	case a.RCode == rcodeNXDomain:
-		return kindNXDomain, classify.DNSNXDOMAIN
-	case a.RCode == rcodeRefused:
-		return kindMoveOn, classify.DNSRefused
-	case a.RCode != rcodeOK:
-		// FORMERR, NOTIMP and the rest are shown like SERVFAIL: "server misbehaving".
-		return kindMoveOn, classify.DNSServFail
-	case len(a.Addresses) > 0:
-		return kindAddresses, ""
-	case a.Lame:
-		return kindMoveOn, classify.DNSServFail
-	default:
-		return kindNoData, classify.DNSNoData
-	}
-}

@@ -10,6 +10,8 @@ const nsswitchFile = "/etc/nsswitch.conf"
 const (
 	sourceFiles = "files"
 	sourceDNS   = "dns"
+
+	maxHostsLines = 8
 )
 
 // parseNSSwitch returns the order in which Go's own resolver takes the hosts
@@ -83,4 +85,18 @@ func nssSources(text string) (sources []string, ok bool) {
 		sources = append(sources, text[:end])
 		text = text[end:]
 	}
+}
+
+// nssHosts is the text of the hosts lines of nsswitch.conf with their criteria;
+// "" = none.
+func nssHosts(data []byte) string {
+	var all []string
+	var problems []string
+	for line := range lines(data, &problems, nsswitchFile) {
+		text, _, _ := strings.Cut(line.text, "#")
+		if database, rest, ok := strings.Cut(text, ":"); ok && strings.TrimSpace(database) == "hosts" && len(all) < maxHostsLines {
+			all = append(all, strings.TrimSpace(rest))
+		}
+	}
+	return strings.Join(all, " ")
 }

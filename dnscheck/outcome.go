@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
@@ -47,9 +48,28 @@ type decision struct {
 	waitMS   int64 // sum over the names up to the one that decided
 }
 
+// kind is what the runtime gets: addresses if either family has some, else that
+// of the server that decided for A.
+func (d decision) kind() kind {
+	if d.outcomes[famAAAA].kind == kindAddresses {
+		return kindAddresses
+	}
+	return d.outcomes[famA].kind
+}
+
+// server is who decided, for the IPv4 addresses where there are any.
+func (d decision) server() int {
+	if d.outcomes[famA].kind != kindAddresses && d.outcomes[famAAAA].kind == kindAddresses {
+		return d.outcomes[famAAAA].server
+	}
+	return d.outcomes[famA].server
+}
+
 // decide goes through the names as Go does: the first with an address ends it.
 // If none has any, the name as it stands is the one whose error Go shows.
-func (l *lookup) decide() decision {
+// impatient takes nameservers that have said nothing for decidedPatience for
+// silent ones.
+func (l *lookup) decide(impatient bool) decision {
 	d := decision{decided: true}
 	var wait int64
 	asIs := 0
@@ -57,7 +77,8 @@ func (l *lookup) decide() decision {
 		if r.name == rooted(l.name) {
 			asIs = i
 		}
-		o := [families]outcome{l.outcome(r, famA, false), l.outcome(r, famAAAA, false)}
+		impatient := impatient && time.Since(r.started) >= decidedPatience
+		o := [families]outcome{l.outcome(r, famA, impatient), l.outcome(r, famAAAA, impatient)}
 		if !o[famA].decided || !o[famAAAA].decided {
 			// One family with addresses is already an answer, only perhaps not all of
 			// it; without, nothing is known of what the later names mean.
@@ -90,9 +111,8 @@ func rooted(name string) string {
 	return name + "."
 }
 
-// report puts what was seen, and what the runtime makes of it, into r.
-func (l *lookup) report(r *Report) {
-	d := l.decide()
+// report puts what was seen, and what the runtime makes of it by d, into r.
+func (l *lookup) report(r *Report, d decision) {
 	for i, round := range l.rounds {
 		n := NameReport{Name: round.name}
 		for s, server := range l.settings.Nameservers {
@@ -100,6 +120,7 @@ func (l *lookup) report(r *Report) {
 				Server: server, A: round.seen[s][famA].Exchange, AAAA: round.seen[s][famAAAA].Exchange,
 			})
 		}
+
 		if i == d.round {
 			r.Asked, r.Servers = n.Name, n.Servers
 		} else {
@@ -136,6 +157,23 @@ func (l *lookup) report(r *Report) {
 	}
 }
 
+// reportAside adds what explains the outcome. Not before run is through: until
+// then it still changes.
+func (l *lookup) reportAside(r *Report) {
+	for s := range r.Servers {
+		if l.aside.tcp != nil {
+			r.Servers[s].TCP, r.Servers[s].Unchecked = l.aside.tcp[s], l.aside.cd[s]
+		}
+	}
+	if l.aside.absolute != nil {
+		r.Also = append(r.Also, *l.aside.absolute)
+	}
+	r.Behind, r.Chain = l.aside.behind, l.aside.chain
+	if w := l.wildcard(); len(w) > 0 {
+		r.Wildcard = &Wildcard{Domain: unrooted(l.aside.searched), Addresses: w}
+	}
+}
+
 // answered is the nameserver that decided: for the addresses if there are any,
 // IPv4 before IPv6, otherwise for the denial.
 func (l *lookup) answered(d decision) netip.AddrPort {
@@ -158,6 +196,17 @@ func (l *lookup) addresses(d decision) []netip.Addr {
 		}
 	}
 	return ipv4First(all)
+}
+
+// wildcard is what a search domain gives to a name that nobody registered.
+func (l *lookup) wildcard() []netip.Addr {
+	var all []netip.Addr
+	for f := range families {
+		if a := l.aside.wildcard[f].Answer; a != nil && a.RCode == rcodeOK {
+			all = append(all, a.Addresses...)
+		}
+	}
+	return all
 }
 
 func hostsAddresses(entries []HostsEntry) []netip.Addr {

@@ -33,6 +33,21 @@ type Report struct {
 	// Also are the other full names that were asked for, in order: the name as it
 	// stands, or with suffixes of the search list.
 	Also []NameReport `json:"also,omitempty"`
+	// Behind is what the servers behind a local stub say of the name as it stands,
+	// see [Settings.Behind]. The runtime never asks them.
+	Behind []ServerReport `json:"behind,omitempty"`
+	// Chain are the aliases that were found one by one after the nameservers had
+	// failed on the whole, at most 16. Empty = not needed, or there are none.
+	Chain []string `json:"chain,omitempty"`
+	// Wildcard is set when the search domain that answered would have answered any
+	// name.
+	Wildcard *Wildcard `json:"wildcard,omitempty"`
+	// CLibrary is what a runtime gets that looks names up through the C library;
+	// nil = the same at the same time, or not all was seen.
+	CLibrary *CLibrary `json:"cLibrary,omitempty"`
+	// Hints is what is known of names and addresses in this report, each with its
+	// source. They prove nothing of this node.
+	Hints []Hint `json:"hints,omitempty"`
 	// Unasked are the full names that the runtime would have gone on to, but for
 	// which the time of this check did not suffice.
 	Unasked []string `json:"unasked,omitempty"`
@@ -65,11 +80,26 @@ type NameReport struct {
 	Servers []ServerReport `json:"servers"`
 }
 
+// Wildcard is a search domain that answers any name.
+type Wildcard struct {
+	Domain    string       `json:"domain"`
+	Addresses []netip.Addr `json:"addresses"`
+}
+
 // ServerReport is what one nameserver said.
 type ServerReport struct {
 	Server netip.AddrPort `json:"server"`
+	// Link is the network interface whose nameserver it is, for those behind a
+	// stub; empty = of no interface in particular.
+	Link string `json:"link,omitempty"`
 	A      Exchange       `json:"a"`
 	AAAA   Exchange       `json:"aaaa"`
+	// TCP is the same question over TCP, asked when UDP brought nothing; nil = not
+	// asked. It tells a filter on UDP from a dead server.
+	TCP *Exchange `json:"tcp,omitempty"`
+	// Unchecked is the question with the DNSSEC check switched off, asked after
+	// SERVFAIL; nil = not asked.
+	Unchecked *Exchange `json:"unchecked,omitempty"`
 }
 
 // Exchange is one question to one nameserver, and what came of it.
@@ -79,6 +109,9 @@ type Exchange struct {
 	Answer *Answer `json:"answer,omitempty"`
 	// Network is what was used last: "udp", or "tcp" after a truncated answer.
 	Network string `json:"network"`
+	// Unmatched are datagrams that came instead of an answer; nil = none came. The
+	// runtime ignores them and is left with silence.
+	Unmatched *Unmatched `json:"unmatched,omitempty"`
 	// Error is the failure of the transport, redacted; empty = none.
 	Error string `json:"error,omitempty"`
 	// Cause is what this exchange amounts to taken alone, also when the runtime

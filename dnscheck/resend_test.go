@@ -40,7 +40,7 @@ func TestLostDatagramIsSentAgain(t *testing.T) {
 			_, _ = server.Write(out)
 		}()
 		start := time.Now()
-		a, err := exchangeDatagrams(t.Context(), client, query, packed)
+		a, err := exchangeDatagrams(t.Context(), client, query, packed, nil)
 		require.NoError(t, err)
 		assert.Equal(t, resendAfter+2500*time.Millisecond, time.Since(start))
 		assert.Equal(t, 2, a.Tries)

@@ -71,7 +71,9 @@ func (r *recorder) names() []string {
 	defer r.mu.Unlock()
 	var names []string
 	for _, a := range r.asked {
-		names = append(names, strings.Fields(a)[1])
+		if name := strings.Fields(a)[1]; !strings.HasPrefix(name, "pullwalk-") { // the random label below a search domain
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -5,15 +5,31 @@ import (
 	"io"
 	"io/fs"
 	"net/netip"
-	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
 
 // Settings is how the node's files tell a Go program to resolve names.
 type Settings struct {
+	// Source is the file tree that the files were read from, in words: that of the
+	// runtime's process, of the host, of this process. Empty = the tree that was
+	// given without a name.
+	Source string `json:"source,omitempty"`
+	// Views are the other resolver files that were found, each with what it says:
+	// those of the other sources, and of systemd-resolved. The runtime does not
+	// use them.
+	Views []View `json:"views,omitempty"`
+	// Behind are the servers that a local stub among Nameservers forwards to, as
+	// its own state files say, at most 8. Empty = no stub, or its files are not
+	// there.
+	Behind []Behind `json:"behind,omitempty"`
+	// Cluster says that the file looks like one that a kubelet wrote for a pod.
+	Cluster bool `json:"cluster,omitempty"`
+	// Changed is when the file was last written; zero = not known.
+	Changed time.Time `json:"changed,omitzero"`
 	// File is where the nameservers come from, "/etc/resolv.conf"; empty = this
 	// system keeps no such file and nothing is known.
 	File string `json:"file,omitempty"`
@@ -58,69 +74,119 @@ type Settings struct {
 
 	unknown     string // why the nameservers are not known; "" = they are
 	hostsUnread bool   // a hosts file is there that could not be read
+	nss         string // the hosts line of nsswitch.conf, for the C library
 }
 
 // ReadSettings reads /etc/resolv.conf, /etc/nsswitch.conf and /etc/hosts, as far
 // as they are there, from a file tree whose root is the node's. It never fails:
 // what could not be read is said in [Settings.Problems]. nil = this machine,
-// which is read on Unix only.
+// see [SourcesAt]; there the files are read on Unix only.
 //
 // Symbolic links are followed by fsys alone; a tree under a mounted host root has
 // to keep absolute ones inside of it.
 func ReadSettings(fsys fs.FS) Settings {
-	s, hosts := readSettings(fsys)
-	s.Hosts = parseHosts(hosts, &s.Problems, maxHostsEntries, func([]string) bool { return true })
+	if fsys == nil {
+		return ReadSettingsFrom(machine())
+	}
+	return ReadSettingsFrom([]Source{{FS: fsys}})
+}
+
+// ReadSettingsFrom is [ReadSettings] for several trees: the first that can be
+// read counts, the others become [Settings.Views].
+func ReadSettingsFrom(sources []Source) Settings {
+	f := readFiles(sources)
+	s := f.settings
+	s.Hosts = parseHosts(f.hosts, &s.Problems, maxHostsEntries, func([]string) bool { return true })
+	date(s.Hosts, f.hostsChanged)
 	return s
 }
 
-// readSettings is [ReadSettings] with the hosts file still unread, so that a
-// lookup need not build what it does not want.
-func readSettings(fsys fs.FS) (s Settings, hosts []byte) {
-	if fsys == nil {
-		fsys = machine()
+func date(entries []HostsEntry, changed time.Time) {
+	for i := range entries {
+		entries[i].Changed = changed
 	}
-	if fsys == nil {
-		reason := "resolver settings are not kept in files on " + runtime.GOOS
-		return Settings{Problems: []string{reason}, unknown: reason}, nil
-	}
+}
 
+// files are settings with the hosts file still unread, so that a lookup need not
+// build what it does not want.
+type files struct {
+	settings     Settings
+	hosts        []byte
+	hostsChanged time.Time
+	routes6      []byte // /proc/net/ipv6_route; nil = not known
+}
+
+func readFiles(sources []Source) files {
+	if len(sources) == 0 {
+		reason := "resolver settings are not kept in files on " + runtime.GOOS
+		return files{settings: Settings{Problems: []string{reason}, unknown: reason}}
+	}
 	var problems []string
-	resolv, err := readFile(fsys, resolvConfFile, &problems)
+	chosen := len(sources) - 1
+	for i, src := range sources {
+		// Only a tree that cannot be entered is passed over: a missing file in it is
+		// what the runtime finds, too.
+		if _, err := fs.Stat(src.FS, "etc"); err == nil || i == chosen || errors.Is(err, fs.ErrNotExist) {
+			chosen = i
+			break
+		} else {
+			problems = addProblem(problems, src.Name, 0, "could not be read: "+classify.Redact(err.Error(), 256))
+		}
+	}
+	src := sources[chosen]
+	f := readTree(src.FS, problems)
+	f.settings.Source = classify.Redact(src.Name, maxNameText)
+	f.settings.Cluster = f.settings.looksLikePod()
+	for i, other := range sources {
+		if i != chosen && len(f.settings.Views) < maxViews {
+			if v, ok := viewOf(other); ok {
+				f.settings.Views = append(f.settings.Views, v)
+			}
+		}
+	}
+	f.settings.followStub(src.FS)
+	return f
+}
+
+func readTree(fsys fs.FS, problems []string) files {
+	resolv, changed, err := readFile(fsys, resolvConfFile, &problems)
 	unknown := ""
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		// Whether the runtime can read it is not known: its defaults are no answer.
 		unknown = problems[len(problems)-1]
 	}
-	s = parseResolvConf(resolv, nodeDomain(fsys))
-	s.unknown = unknown
+	s := parseResolvConf(resolv, nodeDomain(fsys))
+	s.unknown, s.Changed = unknown, changed
 	if unknown != "" {
 		s.Nameservers, s.DefaultNameservers = nil, false
 	}
 	s.Problems = append(problems, s.Problems...)
 
-	nss, _ := readFile(fsys, nsswitchFile, &s.Problems)
+	nss, _, _ := readFile(fsys, nsswitchFile, &s.Problems)
 	s.Order = parseNSSwitch(nss, &s.Problems)
 	s.HostsFirst = s.Order[0] == sourceFiles
+	s.nss = nssHosts(nss)
 
-	hosts, err = readFile(fsys, hostsFile, &s.Problems)
+	hosts, hostsChanged, err := readFile(fsys, hostsFile, &s.Problems)
 	s.hostsUnread = err != nil && !errors.Is(err, fs.ErrNotExist)
-	return s, hosts
-}
-
-// machine is the file tree of this machine; nil where settings are not in files.
-func machine() fs.FS {
-	switch runtime.GOOS {
-	case "windows", "plan9", "js", "wasip1":
-		return nil
+	routes, _, err := readBounded(fsys, "proc/net/ipv6_route")
+	if err != nil {
+		routes = nil
+	} else if routes == nil {
+		routes = []byte{}
 	}
-	return os.DirFS("/")
+	return files{s, hosts, hostsChanged, routes}
 }
 
 var errNotRegular = errors.New("not a regular file")
 
 // readFile reads at most maxFile bytes of a regular file (a pipe would block for
 // ever). A missing resolv.conf is said, other missing files are ordinary.
-func readFile(fsys fs.FS, file string, problems *[]string) ([]byte, error) {
+func readFile(fsys fs.FS, file string, problems *[]string) ([]byte, time.Time, error) {
+	var changed time.Time
+	if info, err := fs.Stat(fsys, strings.TrimPrefix(file, "/")); err == nil {
+		changed = info.ModTime().UTC()
+	}
 	data, more, err := readBounded(fsys, strings.TrimPrefix(file, "/"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -132,7 +198,7 @@ func readFile(fsys fs.FS, file string, problems *[]string) ([]byte, error) {
 	case more:
 		*problems = addProblem(*problems, file, 0, "is larger than 1 MiB; only the beginning was read")
 	}
-	return data, err
+	return data, changed, err
 }
 
 func readBounded(fsys fs.FS, path string) (data []byte, more bool, err error) {

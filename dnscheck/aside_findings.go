@@ -1,0 +1,73 @@
+package dnscheck
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// keptFor says how long a denial outlives the repair of the record.
+func keptFor(a *Answer) string {
+	if a == nil || a.NegativeTTLSeconds == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Caches may keep this denial for %v after a repair.", time.Duration(a.NegativeTTLSeconds)*time.Second)
+}
+
+// reasons are the server's own, RFC 8914.
+func reasons(a *Answer) string {
+	if a == nil || len(a.Extended) == 0 {
+		return ""
+	}
+	var all []string
+	for _, e := range a.Extended {
+		text := e.Name
+		if text == "" {
+			text = fmt.Sprintf("code %d", e.Code)
+		}
+		if e.Text != "" {
+			text += ": " + e.Text
+		}
+		all = append(all, text)
+	}
+	return " (it says: " + strings.Join(all, "; ") + ")"
+}
+
+// aside adds to the failure of one nameserver what was learned beside it.
+func (j *judge) aside(server int, o *observation) string {
+	text := ""
+	if tcp := j.lookup.aside.tcp; tcp != nil && tcp[server] != nil && o.Answer == nil && o.Network == "udp" {
+		switch e := tcp[server]; {
+		case e.Answer != nil:
+			text += " Over TCP it answers, so something on the way drops UDP."
+		case e.Cause == classify.DNSResolverPortClosed && o.Cause != e.Cause:
+			text += " Its TCP port is closed, so that the host is there."
+		}
+	}
+	if !o.settled || o.kind == kindAddresses || !j.lookup.settings.Nameservers[server].Addr().Unmap().IsLoopback() {
+		return text
+	}
+	var said []string
+	for i, b := range j.report.Behind {
+		what := ""
+		switch found := append(b.A.addresses(), b.AAAA.addresses()...); {
+		case len(found) > 0:
+			what = "answers " + joined(found)
+		case b.A.Answer != nil:
+			what = "answers " + b.A.Answer.RCode
+		default:
+			what = "gives no answer"
+		}
+		link := onLink(b.Link)
+		if j.lookup.settings.Behind[i].ownsSuffix(j.report.Name) {
+			link += ", to which this domain belongs,"
+		}
+		said = append(said, fmt.Sprintf("%s%s %s", b.Server.Addr(), link, what))
+	}
+	if len(said) > 0 {
+		text += " Behind this stub, " + strings.Join(said, "; ") + "."
+	}
+	return text
+}

@@ -1,0 +1,104 @@
+package dnscheck
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Hint is something generally known of a name or an address in a [Report].
+type Hint struct {
+	Subject string `json:"subject"` // the name or the address
+	Text    string `json:"text"`
+	Source  string `json:"source"` // the document that says so, a URL
+}
+
+const maxHints = 8
+
+// The addresses of resolvers that are the same everywhere.
+var knownServers = []struct {
+	addr         netip.Addr
+	text, source string
+}{
+	{netip.AddrFrom4([4]byte{127, 0, 0, 53}), "systemd-resolved's stub; see behind for what it forwards to", "https://man7.org/linux/man-pages/man8/systemd-resolved.service.8.html"},
+	{netip.AddrFrom4([4]byte{127, 0, 0, 54}), "systemd-resolved's forwarding stub", "https://man7.org/linux/man-pages/man8/systemd-resolved.service.8.html"},
+	{netip.AddrFrom4([4]byte{168, 63, 129, 16}), "Azure's platform resolver; it answers from inside a virtual network only, by the private zones linked to that network", "https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16"},
+	{netip.AddrFrom4([4]byte{169, 254, 10, 10}), "AKS LocalDNS on the node; a failure here may be that of the server it forwards to", "https://learn.microsoft.com/azure/aks/localdns-custom"},
+	{netip.AddrFrom4([4]byte{169, 254, 20, 10}), "a node-local DNS cache of the cluster, meant for pods", "https://kubernetes.io/docs/tasks/administer-cluster/nodelocaldns/"},
+	{netip.AddrFrom4([4]byte{169, 254, 25, 10}), "Kubespray's node-local DNS cache", "https://github.com/kubernetes-sigs/kubespray/blob/master/docs/advanced/dns-stack.md"},
+	{netip.AddrFrom4([4]byte{169, 254, 169, 253}), "the Amazon-provided resolver of a VPC", "https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html"},
+	{netip.AddrFrom4([4]byte{169, 254, 169, 254}), "Google Cloud's metadata server, which is the VPC's resolver", "https://cloud.google.com/compute/docs/internal-dns"},
+	{netip.AddrFrom4([4]byte{100, 100, 100, 100}), "Tailscale's MagicDNS: a VPN client has taken the node's resolver file over", "https://tailscale.com/kb/1081/magicdns"},
+}
+
+// Google's addresses for reaching its services privately. They are public address
+// space, and still lead through a private route.
+var (
+	googlePrivate    = netip.MustParsePrefix("199.36.153.8/30")
+	googleRestricted = netip.MustParsePrefix("199.36.153.4/30")
+)
+
+const (
+	googleSource = "https://cloud.google.com/vpc/docs/configure-private-google-access"
+	azureSource  = "https://learn.microsoft.com/azure/private-link/private-endpoint-dns"
+	acrSource    = "https://learn.microsoft.com/azure/container-registry/container-registry-private-link"
+	ecrSource    = "https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html"
+)
+
+// What is known of names by their end. Only names that were met are matched; none
+// is made up from them.
+var knownNames = []struct {
+	suffixes     []string
+	text, source string
+}{
+	{[]string{".data.azurecr.io", ".data.azurecr.cn", ".data.azurecr.us"}, "an Azure registry's data endpoint: layers come from it, and its private zone needs a record of its own for it", acrSource},
+	{[]string{".azurecr.io"}, "an Azure registry; through a private endpoint it is an alias into privatelink.azurecr.io, and each REGION.data name needs a record there too", acrSource},
+	{[]string{".azurecr.cn"}, "an Azure registry; its private zone is privatelink.azurecr.cn", azureSource},
+	{[]string{".azurecr.us"}, "an Azure registry; its private zone is privatelink.azurecr.us", azureSource},
+	{[]string{".blob.core.windows.net"}, "Azure blob storage, from which an Azure registry without a dedicated data endpoint serves layers; its private zone is privatelink.blob.core.windows.net", azureSource},
+	{[]string{".pkg.dev", ".gcr.io"}, "Google's registry; for private access its zone points to private.googleapis.com (199.36.153.8/30) or restricted.googleapis.com (199.36.153.4/30)", googleSource},
+}
+
+// hints looks the nameservers, the name, its aliases and its addresses up.
+func hints(r *Report) []Hint {
+	var all []Hint
+	add := func(subject, text, source string) {
+		h := Hint{subject, text, source}
+		if len(all) < maxHints && !slices.Contains(all, h) {
+			all = append(all, h)
+		}
+	}
+	for _, n := range r.Settings.Nameservers {
+		for _, k := range knownServers {
+			if k.addr == n.Addr().Unmap() {
+				add(k.addr.String(), k.text, k.source)
+			}
+		}
+	}
+	name := strings.ToLower(strings.TrimSuffix(r.Name, "."))
+	for _, k := range knownNames {
+		if slices.ContainsFunc(k.suffixes, func(s string) bool { return strings.HasSuffix(name, s) }) {
+			add(name, k.text, k.source)
+			break
+		}
+	}
+	if isECR(name) {
+		add(name, "an ECR registry; it is private through the endpoints ecr.dkr and ecr.api with private DNS on, and layers come from S3, which needs a gateway of its own", ecrSource)
+	}
+	for _, addr := range r.Addresses {
+		switch {
+		case googlePrivate.Contains(addr):
+			add(addr.String(), "private.googleapis.com: reached through a route inside the VPC", googleSource)
+		case googleRestricted.Contains(addr):
+			add(addr.String(), "restricted.googleapis.com: reached through a route inside the VPC", googleSource)
+		}
+	}
+	return all
+}
+
+// isECR recognises ACCOUNT.dkr.ecr.REGION.amazonaws.com and its kin.
+func isECR(name string) bool {
+	_, rest, _ := strings.Cut(name, ".")
+	return strings.HasPrefix(rest, "dkr.ecr.") && (strings.HasSuffix(rest, ".amazonaws.com") || strings.HasSuffix(rest, ".amazonaws.com.cn")) ||
+		strings.HasPrefix(rest, "dkr-ecr.") && strings.HasSuffix(rest, ".on.aws")
+}
