@@ -52,7 +52,7 @@ type Answer struct {
 	// dot: who denies. Empty = not said.
 	SOA string `json:"soa,omitempty"`
 	// SOASerial is the version of that zone.
-	SOASerial uint32 `json:"soaSerial,omitempty"`
+	SOASerial int64 `json:"soaSerial,omitempty"`
 	// Extended are the server's own reasons (RFC 8914), at most 4.
 	Extended []ExtendedError `json:"extended,omitempty"`
 	// Unmatched tells of datagrams that came before this answer and did not
@@ -64,7 +64,7 @@ type Answer struct {
 
 // ExtendedError is a reason that a server adds to an answer: RFC 8914.
 type ExtendedError struct {
-	Code uint16 `json:"code"`
+	Code int `json:"code"`
 	// Name is the registered meaning of Code; empty = not known here.
 	Name string `json:"name,omitempty"`
 	// Text is the server's own, bounded and redacted.

@@ -259,7 +259,7 @@ func readAnswer(m *dns.Msg, qtype uint16) Answer {
 	if opt := m.IsEdns0(); opt != nil {
 		for _, option := range opt.Option {
 			if e, ok := option.(*dns.EDNS0_EDE); ok && len(a.Extended) < maxExtended {
-				a.Extended = append(a.Extended, ExtendedError{e.InfoCode, dns.ExtendedErrorCodeToString[e.InfoCode], e.ExtraText})
+				a.Extended = append(a.Extended, ExtendedError{int(e.InfoCode), dns.ExtendedErrorCodeToString[e.InfoCode], e.ExtraText})
 			}
 		}
 	}
@@ -289,7 +289,7 @@ func readAnswer(m *dns.Msg, qtype uint16) Answer {
 	}
 	for _, rr := range m.Ns {
 		if soa, ok := rr.(*dns.SOA); ok && len(a.Addresses) == 0 {
-			a.SOA, a.SOASerial = unrooted(soa.Hdr.Name), soa.Serial
+			a.SOA, a.SOASerial = unrooted(soa.Hdr.Name), int64(soa.Serial)
 			a.NegativeTTLSeconds = int(min(soa.Hdr.Ttl, soa.Minttl)) // RFC 2308 section 5
 			break
 		}

@@ -236,4 +236,3 @@ func (l *lookup) network() string {
 	}
 	return "udp"
 }
-

@@ -91,9 +91,9 @@ type ServerReport struct {
 	Server netip.AddrPort `json:"server"`
 	// Link is the network interface whose nameserver it is, for those behind a
 	// stub; empty = of no interface in particular.
-	Link string `json:"link,omitempty"`
-	A      Exchange       `json:"a"`
-	AAAA   Exchange       `json:"aaaa"`
+	Link string   `json:"link,omitempty"`
+	A    Exchange `json:"a"`
+	AAAA Exchange `json:"aaaa"`
 	// TCP is the same question over TCP, asked when UDP brought nothing; nil = not
 	// asked. It tells a filter on UDP from a dead server.
 	TCP *Exchange `json:"tcp,omitempty"`
