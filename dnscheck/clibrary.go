@@ -116,10 +116,11 @@ func (l *lookup) mdnsOnly() bool {
 	if !strings.HasSuffix(name, ".local") || strings.Count(name, ".") != 1 {
 		return false
 	}
-	before, _, _ := strings.Cut(l.settings.nss, sourceDNS)
-	_, after, ok := strings.Cut(before, "mdns4_minimal")
-	if !ok {
-		_, after, ok = strings.Cut(before, "mdns_minimal")
+	nss := strings.ToLower(l.settings.nss)
+	for _, minimal := range []string{"mdns4_minimal", "mdns6_minimal", "mdns_minimal"} {
+		if before, after, ok := strings.Cut(nss, minimal); ok && !slices.Contains(fields(before), sourceDNS) {
+			return strings.HasPrefix(strings.ReplaceAll(after, " ", ""), "[notfound=return]")
+		}
 	}
-	return ok && strings.HasPrefix(strings.ToLower(strings.ReplaceAll(strings.TrimLeft(after, " \t"), " ", "")), "[notfound=return]")
+	return false
 }

@@ -50,8 +50,8 @@ func (j *judge) publicAnswer(d decision) []classify.Finding {
 	}
 	r := j.report
 	public := slices.DeleteFunc(r.Usable(), func(a netip.Addr) bool { return !isPublic(a) })
-	if len(public) == 0 || r.From != FromDNS {
-		return nil
+	if len(public) == 0 || len(public) < len(r.Usable()) || r.From != FromDNS {
+		return nil // a public IPv6 address beside a private IPv4 one is ordinary
 	}
 	round := j.lookup.rounds[d.round]
 	for f, o := range d.outcomes {

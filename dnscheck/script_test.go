@@ -3,9 +3,11 @@ package dnscheck_test
 import (
 	"context"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing/fstest"
 	"time"
 
@@ -20,11 +22,17 @@ type reply struct {
 	after  time.Duration
 	silent bool // until the context ends
 	deaf   bool // even longer
+	// silentWith is silence but for datagrams that do not belong to the question.
+	silentWith *dnscheck.Unmatched
 }
 
-// script is a world of nameservers. Keys: "SERVER NAME TYPE", with " tcp" for
-// TCP; "SERVER *" is what a nameserver does with all other questions. A
-// nameserver without any entry is silent.
+// closedPort is what a closed UDP port answers a connected socket with.
+const closedPort = syscall.ECONNREFUSED
+
+// script is a world of nameservers. Keys: "SERVER NAME TYPE", with " tcp" for TCP
+// and " cd" with the check disabled; "SERVER under DOMAIN TYPE" is a wildcard,
+// "SERVER *" what a nameserver does with all other questions. A nameserver
+// without any entry is silent.
 type script map[string]reply
 
 func (s script) Exchange(ctx context.Context, server netip.AddrPort, network string, q dnscheck.Question) (dnscheck.Answer, error) {
@@ -33,12 +41,23 @@ func (s script) Exchange(ctx context.Context, server netip.AddrPort, network str
 	if network == "tcp" {
 		key += " tcp"
 	}
+	if q.CheckingDisabled {
+		key += " cd"
+	}
 	r, ok := s[key]
+	for domain := q.Name; !ok && domain != ""; {
+		_, domain, _ = strings.Cut(domain, ".")
+		r, ok = s[host+" under "+strings.TrimSuffix(domain, ".")+" "+q.Type]
+	}
 	if !ok {
 		r, ok = s[host+" *"]
 	}
 	if r.deaf {
 		<-time.After(time.Hour)
+	}
+	if r.silentWith != nil {
+		<-ctx.Done()
+		return dnscheck.Answer{}, &dnscheck.UnmatchedError{Unmatched: *r.silentWith, Err: ctx.Err()}
 	}
 	if !ok || r.silent {
 		<-ctx.Done()
@@ -104,7 +123,7 @@ func (r reply) in(d time.Duration) reply {
 func node(files ...string) fstest.MapFS {
 	tree := fstest.MapFS{}
 	for i := 0; i < len(files); i += 2 {
-		tree["etc/"+files[i]] = &fstest.MapFile{Data: []byte(files[i+1]), Mode: 0o644}
+		tree[path.Join("etc", files[i])] = &fstest.MapFile{Data: []byte(files[i+1]), Mode: 0o644}
 	}
 	return tree
 }
