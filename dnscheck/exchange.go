@@ -164,9 +164,10 @@ func (u *Unmatched) add(reply *dns.Msg, err error, query *dns.Msg, from netip.Ad
 
 // stray is a socket that is not connected, and so hears whoever answers.
 type stray struct {
-	conn net.PacketConn
-	done chan struct{}
-	seen Unmatched
+	conn  net.PacketConn
+	done  chan struct{}
+	heard chan struct{} // closed when seen first holds something
+	seen  Unmatched
 }
 
 // listenStray asks once more, from a socket of its own. nil = it could not.
@@ -179,7 +180,7 @@ func listenStray(server netip.AddrPort, query *dns.Msg, packed []byte) *stray {
 		_ = conn.Close()
 		return nil
 	}
-	s := &stray{conn: conn, done: make(chan struct{})}
+	s := &stray{conn: conn, done: make(chan struct{}), heard: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		buf := make([]byte, ednsSize)
@@ -198,7 +199,9 @@ func listenStray(server netip.AddrPort, query *dns.Msg, packed []byte) *stray {
 				from = udp.AddrPort().Addr().Unmap()
 			}
 			if err == nil && from.IsValid() && from.WithZone("") != server.Addr().Unmap().WithZone("") && answers(reply, query) {
-				s.seen.add(reply, nil, query, from)
+				if s.seen.add(reply, nil, query, from); s.seen.Count == 1 {
+					close(s.heard)
+				}
 			}
 		}
 	}()

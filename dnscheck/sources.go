@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,11 +81,13 @@ func viewOf(src Source) (View, bool) {
 }
 
 // looksLikePod recognises what a kubelet writes for a pod with dnsPolicy
-// ClusterFirst: the namespace's own svc domain leads the search list.
+// ClusterFirst: NAMESPACE.svc.DOMAIN and svc.DOMAIN in the search list.
 func (s *Settings) looksLikePod() bool {
 	for _, d := range s.Search {
-		_, rest, _ := strings.Cut(d, ".")
-		if d == "svc" || strings.HasPrefix(d, "svc.") || rest == "svc" || strings.HasPrefix(rest, "svc.") {
+		if d != "svc" && !strings.HasPrefix(d, "svc.") {
+			continue
+		}
+		if slices.ContainsFunc(s.Search, func(other string) bool { return strings.HasSuffix(other, "."+d) }) {
 			return true
 		}
 	}
