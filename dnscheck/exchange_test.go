@@ -22,7 +22,7 @@ import (
 
 // serve starts a nameserver on loopback, UDP and, unless tcp is false, TCP on
 // the same port.
-func serve(t *testing.T, tcp bool, handle dns.HandlerFunc) netip.AddrPort {
+func serve(t testing.TB, tcp bool, handle dns.HandlerFunc) netip.AddrPort {
 	t.Helper()
 	var packets net.PacketConn
 	var listener net.Listener
