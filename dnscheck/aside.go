@@ -79,6 +79,9 @@ func (l *lookup) explain(ctx context.Context) {
 					l.aside.tcp[i] = l.into(ctx, server, "tcp", q)
 				}
 				if servFailed(o) && l.aside.cd[i] == nil {
+					if a := &r.seen[i][famA]; !a.settled || servFailed(a) {
+						q.Type = famA.String() // whichever failed first: an address says more
+					}
 					q.CheckingDisabled = true
 					l.aside.cd[i] = l.into(ctx, server, o.Network, q)
 				}

@@ -42,6 +42,7 @@ const (
 	googleSource = "https://cloud.google.com/vpc/docs/configure-private-google-access"
 	azureSource  = "https://learn.microsoft.com/azure/private-link/private-endpoint-dns"
 	acrSource    = "https://learn.microsoft.com/azure/container-registry/container-registry-private-link"
+	s3Source     = "https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-s3.html"
 	ecrSource    = "https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html"
 )
 
@@ -85,6 +86,9 @@ func hints(r *Report) []Hint {
 	if isECR(name) {
 		add(name, "an ECR registry; it is private through the endpoints ecr.dkr and ecr.api with private DNS on, and layers come from S3, which needs a gateway of its own", ecrSource)
 	}
+	if isS3(name) {
+		add(name, "an S3 bucket; through a gateway endpoint its addresses stay public, and a route leads them into the private network", s3Source)
+	}
 	for _, addr := range r.Addresses {
 		switch {
 		case googlePrivate.Contains(addr):
@@ -101,4 +105,10 @@ func isECR(name string) bool {
 	_, rest, _ := strings.Cut(name, ".")
 	return strings.HasPrefix(rest, "dkr.ecr.") && (strings.HasSuffix(rest, ".amazonaws.com") || strings.HasSuffix(rest, ".amazonaws.com.cn")) ||
 		strings.HasPrefix(rest, "dkr-ecr.") && strings.HasSuffix(rest, ".on.aws")
+}
+
+// isS3 recognises BUCKET.s3.REGION.amazonaws.com, BUCKET.s3.amazonaws.com and
+// their kin.
+func isS3(name string) bool {
+	return strings.HasSuffix(name, ".amazonaws.com") && (strings.Contains(name, ".s3.") || strings.Contains(name, ".s3-"))
 }

@@ -15,7 +15,7 @@ import (
 // matter of package reach.
 func (j *judge) onlyIPv6() []classify.Finding {
 	usable := j.report.Usable()
-	if j.routes6 == nil || len(usable) == 0 || slices.ContainsFunc(usable, netip.Addr.Is4) {
+	if j.routes6 == nil || len(usable) == 0 || slices.ContainsFunc(usable, func(a netip.Addr) bool { return a.Is4() || a.IsLoopback() }) {
 		return nil
 	}
 	routes := parseIPv6Routes(j.routes6)

@@ -32,7 +32,8 @@ func TestParseResolvConf(t *testing.T) {
 		"plain":                  {text: "nameserver 10.20.0.4\n", want: base},
 		"comments, blanks, CRLF": {text: "# one\r\n; two\r\n\r\n\tnameserver\t10.20.0.4  # not part\r\n", want: base},
 		"no newline at the end":  {text: "nameserver 10.20.0.4", want: base},
-		"unknown words":          {text: "sortlist 10.0.0.0\nnameserver\nnameserver 10.20.0.4\noptions edns0 trust-ad inet6\n", want: base},
+		"unknown words":          {text: "sortlist 10.0.0.0\nnameserver\nnameserver 10.20.0.4\noptions edns0 trust-ad inet6\n", want: with(func(s *Settings) { s.LeftToCLibrary = []string{"/etc/resolv.conf: options inet6"} })},
+		"read once":              {text: "nameserver 10.20.0.4\noptions no-reload\n", want: with(func(s *Settings) { s.NoReload = true })},
 		"IPv6 with a zone":       {text: "nameserver fe80::1%eth0\nnameserver fd00::4\n", want: with(func(s *Settings) { s.Nameservers = servers("[fe80::1%eth0]:53", "[fd00::4]:53") })},
 		"three count": {text: "nameserver 10.20.0.4\nnameserver 10.20.0.5\nnameserver 10.20.0.6\nnameserver 10.20.0.7\n", want: with(func(s *Settings) {
 			s.Nameservers, s.Ignored = servers("10.20.0.4:53", "10.20.0.5:53", "10.20.0.6:53"), []string{"10.20.0.7"}
@@ -136,6 +137,12 @@ func TestReadSettings(t *testing.T) {
 	assert.Equal(t, []string{"corp.test"}, s.Search)
 	assert.Len(t, s.Hosts, 1)
 	assert.Empty(t, s.Problems)
+
+	s = ReadSettings(fstest.MapFS{
+		"etc/resolv.conf":   {Data: []byte("nameserver 10.20.0.4\noptions no-aaaa\n")},
+		"etc/nsswitch.conf": {Data: []byte("hosts: mymachines resolve [!UNAVAIL=return] files mdns4_minimal myhostname dns\n")},
+	})
+	assert.Equal(t, []string{"/etc/resolv.conf: options no-aaaa", "/etc/nsswitch.conf: mymachines", "/etc/nsswitch.conf: resolve"}, s.LeftToCLibrary)
 
 	s = ReadSettings(fstest.MapFS{})
 	assert.True(t, s.DefaultNameservers)

@@ -106,6 +106,11 @@ func (s *Settings) setOption(option string) {
 		s.SingleRequest = true
 	case "use-vc", "usevc", "tcp":
 		s.UseTCP = true
+	case "no-reload":
+		s.NoReload = true
+	case "edns0", "trust-ad": // no matter for an address
+	default:
+		s.leave(resolvConfFile + ": options " + shown(option))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +61,13 @@ type Settings struct {
 	SingleRequest bool `json:"singleRequest,omitempty"`
 	// UseTCP says that the nameservers are asked over TCP only ("options use-vc").
 	UseTCP bool `json:"useTcp,omitempty"`
+	// NoReload says that the runtime reads the file once, when it starts ("options
+	// no-reload"); without it Go looks at it again every 5 s.
+	NoReload bool `json:"noReload,omitempty"`
+	// LeftToCLibrary are the words in resolv.conf and nsswitch.conf for which a
+	// runtime that was built with cgo leaves lookups to the C library (conf.go), at
+	// most 8. Empty = none; a runtime without cgo passes over them.
+	LeftToCLibrary []string `json:"leftToCLibrary,omitempty"`
 	// Order is where names are looked up: "files" (the hosts file) and "dns", one
 	// of them or both.
 	Order []string `json:"order,omitempty"`
@@ -166,6 +174,13 @@ func readTree(fsys fs.FS, problems []string) files {
 	s.Order = parseNSSwitch(nss, &s.Problems)
 	s.HostsFirst = s.Order[0] == sourceFiles
 	s.nss = nssHosts(nss)
+	if sources, ok := nssSources(s.nss); ok {
+		for _, source := range sources {
+			if source != sourceFiles && source != sourceDNS && source != "myhostname" && !strings.HasPrefix(source, "mdns") {
+				s.leave(nsswitchFile + ": " + shown(source))
+			}
+		}
+	}
 
 	hosts, hostsChanged, err := readFile(fsys, hostsFile, &s.Problems)
 	s.hostsUnread = err != nil && !errors.Is(err, fs.ErrNotExist)
@@ -179,6 +194,14 @@ func readTree(fsys fs.FS, problems []string) files {
 }
 
 var errNotRegular = errors.New("not a regular file")
+
+const maxLeft = 8
+
+func (s *Settings) leave(why string) {
+	if len(s.LeftToCLibrary) < maxLeft && !slices.Contains(s.LeftToCLibrary, why) {
+		s.LeftToCLibrary = append(s.LeftToCLibrary, why)
+	}
+}
 
 // readFile reads at most maxFile bytes of a regular file (a pipe would block for
 // ever). A missing resolv.conf is said, other missing files are ordinary.
