@@ -119,6 +119,11 @@ func (l *lookup) run(ctx context.Context) {
 		l.explain(asking)
 		l.tellDecided()
 	}
+	if ctx.Err() != nil {
+		// The exchanges may have come back cut off before the end was noticed here.
+		l.drain(ctx)
+		return
+	}
 	stop()
 	l.drainAside()
 }
