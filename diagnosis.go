@@ -66,7 +66,7 @@ func newDiagnosis(image string, opts *Options) (*diagnosis, error) {
 	o.fillIn()
 	d.hurried = o.Budget/budgetShare < defaultTLS
 	d.budget, d.limits, d.userAgent, d.allow = o.Budget, o.Limits, o.UserAgent, o.AllowAddr
-	d.dns = &dnscheck.Checker{FS: d.view.FS, Exchanger: d.view.DNS, Expect: o.Expect, Limit: d.limits.DNS}
+	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: o.Expect, Limit: d.limits.DNS}
 	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect}
 	d.slots = make(chan struct{}, o.Concurrency)
 	d.identity = "anonymous"
@@ -113,7 +113,7 @@ func (d *diagnosis) run(parent context.Context) *Result {
 	ctx, cancel := context.WithTimeoutCause(parent, d.budget, errBudget)
 	defer cancel()
 	d.notify = newNotifier(&d.opts)
-	d.settings = dnscheck.ReadSettings(d.view.FS)
+	d.settings = dnscheck.ReadSettingsFrom(d.view.files)
 
 	configured, findings, err := endpoints.Sources(d.view.FS, d.view.runtime.ConfigFile, d.ref)
 	err = errors.Join(err, endpoints.Unmodelled(d.view.FS, d.view.runtime.Name, d.ref))

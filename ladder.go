@@ -7,51 +7,78 @@ import (
 	"sync"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/dnscheck"
 )
 
 // climb takes the rungs up to tls: dns once, then every address in a lane of its
-// own, all at once.
+// own, all at once. The lanes start as soon as it is known what the runtime gets,
+// although the dns step goes on listening to nameservers that are silent.
 func (e *endpoint) climb(ctx context.Context) {
 	defer close(e.done)
-	addrs, blocked := e.addresses(ctx)
-	if blocked != "" {
+	early := make(chan []netip.Addr, 1)
+	looked := make(chan lookup, 1)
+	go func() { looked <- e.addresses(ctx, early) }()
+
+	c := &climb{e: e}
+	var found lookup
+	select {
+	case addrs := <-early:
+		c.start(ctx, addrs)
+		found = <-looked
+	case found = <-looked:
+	}
+	c.start(ctx, found.addrs)
+	c.wait.Wait()
+	if len(c.lanes) == 0 {
 		for _, id := range e.laneSteps() {
-			e.record(Step{ID: id, Status: StatusBlocked, BlockedBy: blocked}, 0)
+			e.record(Step{ID: id, Status: StatusBlocked, BlockedBy: found.blocked}, 0)
 		}
-		e.blockedBy = blocked
+		e.blockedBy = found.blocked
 		close(e.ready)
 		return
 	}
-	lanes := make([]*lane, len(addrs))
-	var first sync.Once
-	var wg sync.WaitGroup
-	for i, addr := range addrs {
-		l := &lane{e: e, addr: addr, index: i + 1, steps: map[StepID]Step{}}
-		lanes[i] = l
-		wg.Go(func() {
+	for _, id := range e.laneSteps() {
+		e.sum(id, c.lanes)
+	}
+	if e.through == nil {
+		e.blockedBy = firstBlock(c.lanes)
+		close(e.ready)
+	}
+}
+
+// climb is the work on the lanes of one endpoint.
+type climb struct {
+	e     *endpoint
+	lanes []*lane
+	first sync.Once
+	wait  sync.WaitGroup
+}
+
+// start takes the addresses that have no lane yet. The first lane that holds all
+// the way lets the requests begin.
+func (c *climb) start(ctx context.Context, addrs []netip.Addr) {
+	for _, addr := range addrs {
+		if slices.ContainsFunc(c.lanes, func(l *lane) bool { return l.addr == addr }) {
+			continue
+		}
+		l := &lane{e: c.e, addr: addr, index: len(c.lanes) + 1, steps: map[StepID]Step{}}
+		c.lanes = append(c.lanes, l)
+		c.wait.Go(func() {
 			l.climb(ctx)
 			if l.blockedBy != "" {
 				return
 			}
 			won := false
-			first.Do(func() {
+			c.first.Do(func() {
 				won = true
-				e.through = l
-				e.pool.Put(l.conn)
-				close(e.ready)
+				c.e.through = l
+				c.e.pool.Put(l.conn)
+				close(c.e.ready)
 			})
 			if !won {
 				_ = l.conn.Close()
 			}
 		})
-	}
-	wg.Wait()
-	for _, id := range e.laneSteps() {
-		e.sum(id, lanes)
-	}
-	if e.through == nil {
-		e.blockedBy = firstBlock(lanes)
-		close(e.ready)
 	}
 }
 
@@ -67,8 +94,15 @@ func (e *endpoint) laneSteps() []StepID {
 	return ids
 }
 
-// addresses is the dns rung. Through a proxy the name is not ours to look up.
-func (e *endpoint) addresses(ctx context.Context) (addrs []netip.Addr, blocked string) {
+// lookup is what the dns rung leads to: addresses, or what stands in the way.
+type lookup struct {
+	addrs   []netip.Addr
+	blocked string
+}
+
+// addresses is the dns rung; early gets what the runtime gets as soon as that is
+// known. Through a proxy the name is not ours to look up.
+func (e *endpoint) addresses(ctx context.Context, early chan<- []netip.Addr) lookup {
 	if e.proxy != nil {
 		for _, id := range []StepID{StepDNS, StepRoute, StepConnect} {
 			e.record(Step{ID: id, Status: StatusSkipped, Reason: "through proxy " + e.proxy.Host}, 0)
@@ -76,16 +110,21 @@ func (e *endpoint) addresses(ctx context.Context) (addrs []netip.Addr, blocked s
 		select {
 		case <-e.via.ready:
 		case <-ctx.Done():
-			return nil, stepName(StepConnect, e.via.hostPort(), netip.Addr{})
+			return lookup{blocked: stepName(StepConnect, e.via.hostPort(), netip.Addr{})}
 		}
-		return []netip.Addr{{}}, e.via.blockedBy
+		if e.via.blockedBy != "" {
+			return lookup{blocked: e.via.blockedBy}
+		}
+		return lookup{addrs: []netip.Addr{{}}}
 	}
 	if addr, err := netip.ParseAddr(e.host); err == nil {
 		e.record(Step{ID: StepDNS, Status: StatusSkipped, Reason: "the host is an address"}, 0)
-		return []netip.Addr{addr}, ""
+		return lookup{addrs: []netip.Addr{addr}}
 	}
 	out := e.timed(ctx, Step{ID: StepDNS}, func(ctx context.Context, _ *watch) outcome {
-		rep, err := e.d.dns.Check(ctx, e.host)
+		check := *e.d.dns
+		check.OnDecided = func(r *dnscheck.Report) { early <- r.Usable() }
+		rep, err := check.Check(ctx, e.host)
 		if err != nil {
 			return outcome{Step: questionFailed(Step{ID: StepDNS}, err)}
 		}
@@ -93,9 +132,9 @@ func (e *endpoint) addresses(ctx context.Context) (addrs []netip.Addr, blocked s
 	})
 	s := e.record(out.Step, 0)
 	if !s.Status.passes() {
-		return nil, stepName(StepDNS, e.hostPort(), netip.Addr{})
+		return lookup{blocked: stepName(StepDNS, e.hostPort(), netip.Addr{})}
 	}
-	return s.DNS.Usable(), ""
+	return lookup{addrs: s.DNS.Usable()}
 }
 
 // sum is the endpoint-wide step over the lanes: addresses are alternatives, so

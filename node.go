@@ -53,6 +53,7 @@ func HostNode(root string) Node { return Node{hosted: true, hostRoot: root} }
 // view is a Node with every default filled in.
 type view struct {
 	Node
+	files       []dnscheck.Source // where resolver files are read, the runtime's first
 	roots       *tlsauth.Roots
 	rootsErr    error
 	runtime     noderuntime.Runtime
@@ -81,7 +82,11 @@ func (n Node) resolve() (*view, error) {
 				return nil, fmt.Errorf("pullwalk: %w", err)
 			}
 			v.FS = tree
+			v.files = dnscheck.SourcesAt(root)
 		}
+	}
+	if v.files == nil && v.FS != nil {
+		v.files = []dnscheck.Source{{FS: v.FS}}
 	}
 	if v.Now == nil {
 		v.Now = time.Now
