@@ -53,6 +53,9 @@ func parseHosts(data []byte, dir string, ref Reference) ([]Source, error) {
 	}
 	var out []Source
 	for _, name := range order {
+		if name == "" {
+			continue // no host: containerd's request to it fails at once, and the next is asked
+		}
 		s, err := file.Host[name].source(name, dir, ref)
 		if err != nil {
 			return nil, err

@@ -234,7 +234,7 @@ func FuzzParseHosts(f *testing.F) {
 	for _, s := range []string{
 		"server = 'x'\n[host.'https://a.test']\ncapabilities = ['pull']\n[host.'https://a.test'.header]\nx = ['y']\n",
 		"[host]\n[host.'http://b.test:5000']\nca = ['a', 'b']\nclient = [['a', 'b'], 'c']\nskip_verify = true\ndial_timeout = '3s'\n",
-		"host = {}\n", "[[host]]\n", "[host.\"\\u0000\"]\n", "server = 'http://['\n",
+		"host = {}\n", "[[host]]\n", "[host.'0']\n[host.'']\n", "[host.\"\\u0000\"]\n", "server = 'http://['\n",
 	} {
 		f.Add([]byte(s))
 	}
