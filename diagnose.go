@@ -117,7 +117,7 @@ func Diagnose(ctx context.Context, image string, opts *Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	return d.run(ctx), nil
+	return d.run(ctx)
 }
 
 func (o *Options) validate() error {

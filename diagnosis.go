@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type diagnosis struct {
 	limits    Limits
 	budget    time.Duration
 	hurried   bool // the budget cuts limits below what the runtimes would wait
+	unsure    bool // it is not known whether the runtime's configuration is in force
 	userAgent string
 	allow     func(netip.AddrPort) error
 	dns       *dnscheck.Checker
@@ -60,14 +62,9 @@ func newDiagnosis(image string, opts *Options) (*diagnosis, error) {
 	if d.platform, err = endpoints.ParsePlatform(o.Platform); err != nil {
 		return nil, fmt.Errorf("pullwalk: %w", err)
 	}
-	if d.view, err = o.Node.resolve(); err != nil {
-		return nil, err
-	}
 	o.fillIn()
 	d.hurried = o.Budget/budgetShare < defaultTLS
 	d.budget, d.limits, d.userAgent, d.allow = o.Budget, o.Limits, o.UserAgent, o.AllowAddr
-	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: o.Expect, Limit: d.limits.DNS}
-	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect}
 	d.slots = make(chan struct{}, o.Concurrency)
 	d.identity = "anonymous"
 	return d, nil
@@ -107,21 +104,66 @@ func (o *Options) fillIn() {
 	limit(&o.Limits.Idle, wire.DefaultIdle)
 }
 
-// run walks the sources in the runtime's order and gathers the result.
-func (d *diagnosis) run(parent context.Context) *Result {
+// files is what is read of the node before the first packet.
+type files struct {
+	view       *view
+	viewErr    error
+	settings   dnscheck.Settings
+	configured []endpoints.Source
+	findings   []classify.Finding
+	err        error // what could not be read of the configuration
+}
+
+func (d *diagnosis) read() files {
+	var f files
+	if f.view, f.viewErr = d.opts.Node.resolve(); f.viewErr != nil {
+		return f
+	}
+	f.settings = dnscheck.ReadSettingsFrom(f.view.files)
+	config := f.view.FS
+	if rt := f.view.runtime.Name; rt == "crio" || rt == "dockerd" {
+		config = nil // what is left of a containerd's configuration means nothing to it
+	}
+	f.configured, f.findings, f.err = endpoints.Sources(config, f.view.runtime.ConfigFile, d.ref)
+	f.err = errors.Join(f.err, endpoints.Unmodelled(f.view.FS, f.view.runtime.Name, d.ref))
+	if f.view.netns == "other" && !f.view.hasRuntime {
+		v := classify.New(classify.NodeVantageNotNode, "This ran in another network namespace than the node's, and no container runtime shares it: what holds here need not hold for the node.")
+		v.Severity = classify.SeverityWarn
+		f.findings = append(f.findings, v)
+	}
+	return f
+}
+
+// run reads the node, walks the sources in the runtime's order and gathers the
+// result. The error is about a node view that cannot be looked at.
+func (d *diagnosis) run(parent context.Context) (*Result, error) {
 	started := time.Now()
 	ctx, cancel := context.WithTimeoutCause(parent, d.budget, errBudget)
 	defer cancel()
+	f, ok := await(ctx, d.read)
+	if f.viewErr != nil {
+		return nil, f.viewErr
+	}
+	if !ok { // a file system that hangs
+		d.view = &view{Node: Node{Labels: d.opts.Node.Labels}, netns: "unknown"}
+		res := d.result(ctx, nil)
+		res.Inconclusive += "; the node's files were not read in time"
+		res.Started, res.ElapsedMS = started.UTC(), time.Since(started).Milliseconds()
+		return res, nil
+	}
+	d.view, d.settings = f.view, f.settings
+	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}
+	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect}
 	d.notify = newNotifier(&d.opts)
-	d.settings = dnscheck.ReadSettingsFrom(d.view.files)
-
-	configured, findings, err := endpoints.Sources(d.view.FS, d.view.runtime.ConfigFile, d.ref)
-	err = errors.Join(err, endpoints.Unmodelled(d.view.FS, d.view.runtime.Name, d.ref))
+	findings, err := f.findings, f.err
 	var sources []*source
-	for _, c := range configured {
+	for _, c := range f.configured {
 		sources = append(sources, d.newSource(c))
 	}
-	usable := sources[0].settings(ctx, findings, err)
+	usable := sources[0].judgeSettings(findings, err)
+	d.unsure = slices.ContainsFunc(findings, func(f classify.Finding) bool {
+		return f.Cause == classify.NodeRuntimeConfigIgnored && f.Certainty == classify.CertaintyPossible
+	})
 	sources[0].resolvers(ctx)
 	sources[len(sources)-1].also(ctx)
 	for i, s := range sources {
@@ -133,12 +175,16 @@ func (d *diagnosis) run(parent context.Context) *Result {
 			continue
 		}
 		s.walk(ctx)
-		if s.serves() {
+		if s.digest != "" {
+			d.pullByDigest(ctx, sources, s.digest)
+		}
+		if slices.ContainsFunc(sources, (*source).serves) && !d.unsure {
 			break
 		}
 	}
 	d.climbing.Wait()
 	for _, s := range sources {
+		s.recordSettings(nil)
 		for _, e := range s.endpoints {
 			e.pool.Close()
 		}
@@ -146,7 +192,20 @@ func (d *diagnosis) run(parent context.Context) *Result {
 	res := d.result(ctx, sources)
 	res.Started, res.ElapsedMS = started.UTC(), time.Since(started).Milliseconds()
 	d.notify.finish(ctx)
-	return res
+	return res, nil
+}
+
+// pullByDigest walks the sources that serve content and resolve no tag: the
+// runtime asks them for manifests and blobs as soon as another has resolved it.
+func (d *diagnosis) pullByDigest(ctx context.Context, sources []*source, digest string) {
+	for _, s := range sources {
+		if !s.pullOnly {
+			continue
+		}
+		s.pullOnly, s.skipped = false, ""
+		s.ref.Digest = digest
+		s.walk(ctx)
+	}
 }
 
 func (d *diagnosis) setIdentity(info tlsauth.CredentialInfo) {

@@ -58,6 +58,8 @@ type endpoint struct {
 	roles []endpoints.Role
 	proxy *url.URL  // set when a proxy stands in between
 	via   *endpoint // the proxy's own endpoint
+	// unknown is why this endpoint is not asked; "" = it is.
+	unknown string
 
 	ready chan struct{} // closed when a lane is through, or when none will be
 	done  chan struct{} // closed when every lane has ended
@@ -87,6 +89,7 @@ func (e *endpoint) record(s Step, index int) Step {
 	if s.Layer == "" {
 		s.Layer = layerOf(s.ID)
 	}
+	s = e.d.unhurried(s)
 	for i := range s.Findings {
 		s.Findings[i] = e.place(s.ID, s.Findings[i])
 	}
@@ -117,9 +120,6 @@ func (e *endpoint) place(id StepID, f classify.Finding) classify.Finding {
 	default:
 		f.Endpoint = e.hostPort()
 	}
-	if e.d.hurried && f.Certainty == classify.CertaintyProven && f.Fact(classify.FactLimit) != "" {
-		f.Certainty = classify.CertaintyLikely // a runtime would have waited longer
-	}
 	return f
 }
 
@@ -149,18 +149,18 @@ func (e *endpoint) has(id StepID) bool {
 
 // request runs one request at e once its ladder holds. The step is not recorded
 // yet: what it amounts to may depend on the next.
-func (e *endpoint) request(ctx context.Context, s Step, run func(context.Context, http.RoundTripper, *watch) Step) Step {
+func (e *endpoint) request(ctx context.Context, s Step, run func(context.Context, http.RoundTripper, *watch) outcome) outcome {
 	select {
 	case <-e.ready:
 	case <-ctx.Done():
 		s.Status, s.Reason = StatusInconclusive, reasonOf(ctx)
-		return s
+		return outcome{Step: s}
 	}
 	if e.through == nil {
 		s.Status, s.BlockedBy = StatusBlocked, e.blockedBy
-		return s
+		return outcome{Step: s}
 	}
-	return e.timed(ctx, s, func(ctx context.Context, w *watch) outcome { return outcome{Step: run(ctx, &e.pool, w)} }).Step
+	return e.timed(ctx, s, func(ctx context.Context, w *watch) outcome { return run(ctx, &e.pool, w) })
 }
 
 // open returns one more connection along the lane that is through, verified like

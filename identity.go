@@ -1,10 +1,12 @@
 package pullwalk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
@@ -25,7 +27,9 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 	}
 	first := st.Request
 	if s.d.opts.Pull == Connect {
-		s.tokenHost(ctx, first)
+		if _, ch, err := s.tokenHost(ctx, first); err != nil {
+			reg.record(s.judge(ch, tlsauth.Offer{Info: tlsauth.CredentialInfo{Source: "anonymous"}}, wire.TokenResult{Err: err}), 0)
+		}
 		return first
 	}
 	creds, step := s.d.credentials(ctx)
@@ -103,9 +107,10 @@ func (s *source) tokenHost(ctx context.Context, r *endpoints.RequestReport) (*en
 // identify makes the walk carry one credential, in the way that the registry's
 // challenge asks for. It reports whether a request with it can be tried.
 func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk, first *endpoints.RequestReport, c tlsauth.Offer, index int) bool {
-	w.Authorization = ""
+	w.Authorization, s.auth = "", nil
 	if c.Secret.RegistryToken != "" && reg.scheme == "https" {
 		w.Authorization = wire.NewToken(c.Secret.RegistryToken).Authorization()
+		s.auth = newBearer(w.Authorization)
 		reg.record(Step{ID: StepToken, Status: StatusSkipped, Reason: "the credential is a registry token"}, index)
 		return true
 	}
@@ -120,27 +125,84 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 		reg.record(s.judge(ch, c, res), index)
 		return false
 	}
-	var token wire.Token
-	st := e.request(ctx, Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) Step {
-		res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: s.d.ref.Repository, Credential: c.Secret, UserAgent: s.d.userAgent})
-		token = res.Token
-		if res.Err != nil && ctx.Err() != nil {
-			return Step{ID: StepToken, Status: StatusInconclusive, Reason: reasonOf(ctx)}
-		}
-		return s.judge(ch, c, res)
-	})
-	st = e.record(st, index)
-	if st.Access == nil || !st.Access.TokenIssued {
+	fetch := func(ctx context.Context) outcome {
+		return e.request(ctx, Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: s.ref.Repository, Credential: c.Secret, UserAgent: s.d.userAgent})
+			if res.Err != nil && ctx.Err() != nil {
+				return outcome{Step: Step{ID: StepToken, Status: StatusInconclusive, Reason: reasonOf(ctx)}}
+			}
+			return outcome{Step: s.judge(ch, c, res), token: res}
+		})
+	}
+	out := fetch(ctx)
+	e.record(out.Step, index)
+	if !out.token.HasToken {
 		return false
 	}
 	// A token that claims too little is still tried: the claim is not verified,
 	// the registry decides.
-	w.Authorization = token.Authorization()
+	w.Authorization = out.token.Token.Authorization()
+	s.auth = newBearer(w.Authorization)
+	s.auth.until(out.token)
+	s.auth.renew = func(ctx context.Context) wire.TokenResult {
+		out := fetch(ctx)
+		if !out.token.HasToken {
+			e.record(out.Step, renewals)
+		}
+		return out.token
+	}
 	return true
 }
 
+// renewals is the place of a failed renewal behind every first token.
+const renewals = 1000
+
+// bearer is what the walk's requests carry. Its token is renewed when it has run
+// out, as the runtimes do; a download may take longer than a token lives.
+type bearer struct {
+	turn    chan struct{} // capacity 1: one renewal at a time, waited for on a channel
+	value   string
+	expires time.Time                                  // zero = never
+	renew   func(ctx context.Context) wire.TokenResult // nil = it cannot be
+}
+
+func newBearer(authorization string) *bearer {
+	return &bearer{turn: make(chan struct{}, 1), value: authorization}
+}
+
+// defaultLife is the life of a token whose server does not say (distribution
+// token specification: 60 seconds).
+const defaultLife = time.Minute
+
+func (b *bearer) until(res wire.TokenResult) {
+	b.expires = time.Now().Add(cmp.Or(res.ExpiresIn, defaultLife))
+}
+
+// current returns the Authorization to send; refused is one that the registry
+// has just turned down, "" if none. nil is anonymous.
+func (b *bearer) current(ctx context.Context, refused string) string {
+	if b == nil {
+		return ""
+	}
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return refused
+	}
+	fresh := b.expires.IsZero() || time.Now().Before(b.expires)
+	if b.renew == nil || b.value != refused && fresh {
+		return b.value
+	}
+	if res := b.renew(ctx); res.HasToken {
+		b.value = res.Token.Authorization()
+		b.until(res)
+	}
+	return b.value
+}
+
 func (s *source) judge(ch wire.Challenge, c tlsauth.Offer, res wire.TokenResult) Step {
-	rep := tlsauth.JudgeToken(ch, c.Info, res, s.d.ref.Repository)
+	rep := tlsauth.JudgeToken(ch, c.Info, res, s.ref.Repository)
 	return settle(Step{ID: StepToken, Access: rep}, rep.TokenIssued, rep.Inconclusive, rep.Findings())
 }
 
@@ -161,6 +223,7 @@ func (s *source) basic(reg *endpoint, w *endpoints.Walk, first *endpoints.Reques
 			return false
 		}
 		w.Authorization = c.Secret.Basic()
+		s.auth = newBearer(w.Authorization)
 		reg.record(Step{ID: StepToken, Status: StatusSkipped, Reason: "the registry asks for Basic: no token is fetched"}, index)
 		return true
 	}

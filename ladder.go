@@ -103,6 +103,10 @@ type lookup struct {
 // addresses is the dns rung; early gets what the runtime gets as soon as that is
 // known. Through a proxy the name is not ours to look up.
 func (e *endpoint) addresses(ctx context.Context, early chan<- []netip.Addr) lookup {
+	if e.unknown != "" {
+		e.record(Step{ID: StepTunnel, Status: StatusInconclusive, Reason: e.unknown}, 0)
+		return lookup{blocked: stepName(StepTunnel, e.hostPort(), netip.Addr{})}
+	}
 	if e.proxy != nil {
 		for _, id := range []StepID{StepDNS, StepRoute, StepConnect} {
 			e.record(Step{ID: id, Status: StatusSkipped, Reason: "through proxy " + e.proxy.Host}, 0)
@@ -170,6 +174,12 @@ func (e *endpoint) sum(id StepID, lanes []*lane) {
 	switch {
 	case ok > 0 && ok == tried:
 		s.Status, s.BlockedBy = StatusOK, ""
+	case ok > 0 && id == StepTLS && failed > 0:
+		// An address that connects is the one that a runtime goes on with: that
+		// another would be trusted does not help it.
+		s.Status, s.BlockedBy = StatusInconclusive, ""
+		s.Reason = "it depends on which of the addresses is taken"
+		findings = warned(findings)
 	case ok > 0:
 		s.Status, s.BlockedBy = StatusOK, ""
 		findings = alternatives(findings)

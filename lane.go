@@ -121,7 +121,7 @@ func (l *lane) connect(ctx context.Context, id StepID) outcome {
 	default:
 		s.Status = StatusOK
 	}
-	return outcome{s, conn}
+	return outcome{Step: s, conn: conn}
 }
 
 // named says of which host a finding about an address is: reach knows only the
@@ -189,7 +189,7 @@ func (l *lane) tls(ctx context.Context, open net.Conn) outcome {
 		}
 		findings = append(findings, f)
 	}
-	return outcome{settle(s, rep.Held(), rep.Inconclusive, findings), conn}
+	return outcome{Step: settle(s, rep.Held(), rep.Inconclusive, findings), conn: conn}
 }
 
 // tlsTarget is the address as the TLS report names it; a tunnel has none.

@@ -103,7 +103,8 @@ func (n Node) resolve() (*view, error) {
 	}
 	v.chooseProxy(own)
 	if v.Roots == nil {
-		v.roots, v.rootsErr = tlsauth.ReadRoots(v.FS)
+		env := v.runtime.Environ
+		v.roots, v.rootsErr = tlsauth.RootFiles{File: env["SSL_CERT_FILE"], Dir: env["SSL_CERT_DIR"]}.Read(v.FS)
 	}
 	return v, nil
 }

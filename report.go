@@ -2,6 +2,7 @@ package pullwalk
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,11 +71,11 @@ func (r *Result) headline() string {
 	case r.Verdict == StatusInconclusive:
 		return what + "not known"
 	case r.Proof != nil && r.Verdict == StatusDegraded:
-		return what + "pulled completely, with warnings"
+		return what + "downloaded completely, with warnings"
 	case r.Proof != nil:
-		return what + "pulled completely"
+		return what + "downloaded completely"
 	case r.Pull == Connect:
-		return what + "every host answers; no identity was used and nothing was pulled"
+		return what + "registry and token server answer; no identity was used and nothing was pulled"
 	case r.Verdict == StatusDegraded:
 		return what + "every hop held, with warnings; not a complete pull"
 	}
@@ -160,7 +161,7 @@ func (r *Result) blocked() []string {
 					by = append(by, st.BlockedBy)
 				}
 				name := string(st.ID) + "@" + e.HostPort()
-				if list := behind[st.BlockedBy]; len(list) == 0 || list[len(list)-1] != name {
+				if list := behind[st.BlockedBy]; !slices.Contains(list, name) {
 					behind[st.BlockedBy] = append(list, name)
 				}
 			}
@@ -197,7 +198,7 @@ func (r *Result) proof() []string {
 	if p == nil {
 		return []string{"open: a complete download of every layer, from a fresh node of each pool that nobody repaired by hand"}
 	}
-	lines := []string{fmt.Sprintf("%d layers, %d bytes, every digest checked, %s", p.Layers, p.Bytes, p.Digest)}
+	lines := []string{fmt.Sprintf("%d layers, %d bytes, every digest checked, nothing unpacked, %s", p.Layers, p.Bytes, p.Digest)}
 	for _, e := range p.HandEdits {
 		lines = append(lines, "worth nothing for the pool, because of a change by hand: "+e)
 	}

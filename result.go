@@ -161,7 +161,8 @@ type Step struct {
 	Endpoint string `json:"-"`
 }
 
-// Proof is a complete download that was seen: every layer, every digest.
+// Proof is a complete download that was seen: every layer, every digest. It is
+// not unpacked: that needs the node's disk and is the runtime's.
 type Proof struct {
 	Digest string `json:"digest"` // of the manifest or index that the reference led to
 	Layers int    `json:"layers"`

@@ -61,8 +61,14 @@ func (s *source) serves() bool {
 	return v == StatusOK || v == StatusDegraded
 }
 
-// judgeSteps also says why a source is inconclusive or skipped.
+// untried says that the pull never came to this source.
+func (s *source) untried() bool {
+	return s.skipped == "" && !s.finished && !slices.ContainsFunc(s.snapshot(), func(e *endpoint) bool {
+		return !e.isHint() && slices.ContainsFunc(e.sorted(), func(st step) bool { return st.ID != StepSettings })
+	})
+}
 
+// judgeSteps also says why a source is inconclusive or skipped.
 func (s *source) judgeSteps() (Status, string) {
 	var failed, degraded bool
 	reason := ""
@@ -122,15 +128,25 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 	}
 	r.Vantage.Identity = d.identity
 	served := slices.IndexFunc(sources, (*source).serves)
+	open := "" // why it is not known what the runtime would get
+	for _, s := range sources {
+		v, why := s.judgeSteps()
+		if s.untried() || v == StatusSkipped || s.serves() {
+			continue
+		}
+		if v == StatusInconclusive || served >= 0 && d.unsure {
+			open = cmp.Or(open, why, "it is not known whether the runtime's configuration is in force, and without it the pull fails")
+		}
+	}
 	var failures, warnings []classify.Finding
 	for i, s := range sources {
 		out := s.export()
-		if served >= 0 && i > served {
+		if s.untried() && served >= 0 {
 			out.Verdict, out.Reason = StatusSkipped, "an earlier source serves the pull"
 		}
 		r.Sources = append(r.Sources, out)
 		fails, warns := s.findings()
-		if served >= 0 && i < served {
+		if served >= 0 && i != served || served < 0 && open != "" {
 			fails, warns = nil, append(warned(fails), warns...)
 		}
 		failures, warnings = append(failures, fails...), append(warnings, warns...)
@@ -141,27 +157,27 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 	failures, warnings = byLayer(distinct(failures)), byLayer(distinct(warnings))
 	r.Findings = append(slices.Clone(failures), warnings...)
 	switch {
+	case served >= 0 && d.unsure && open != "":
+		r.Inconclusive = open
 	case served >= 0:
 		r.Verdict = sources[served].verdict()
-		missed := func(s *source) bool { return s.skipped == "" }
-		if slices.ContainsFunc(sources[:served], missed) || len(warnings) > 0 {
+		missed := func(s *source) bool { return !s.untried() && s.skipped == "" && !s.serves() }
+		if slices.ContainsFunc(sources, missed) || len(warnings) > 0 {
 			r.Verdict = StatusDegraded
 		}
 		if p := sources[served].proof; p != nil {
 			p.HandEdits = handEdits(r.Sources[served])
 			r.Proof = p
 		}
-	case len(failures) > 0:
+	case open == "" && len(failures) > 0:
 		r.Verdict = StatusFailed
 		r.suspectHandEdit()
 		r.Primary = &r.Findings[0]
 	default:
-		for _, s := range r.Sources {
-			r.Inconclusive = cmp.Or(r.Inconclusive, s.Reason)
-		}
-		if ctx.Err() != nil {
-			r.Inconclusive = reasonOf(ctx)
-		}
+		r.Inconclusive = open
+	}
+	if r.Verdict == StatusInconclusive && ctx.Err() != nil {
+		r.Inconclusive = reasonOf(ctx)
 	}
 	r.Reported = d.compare(r)
 	return r

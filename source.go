@@ -3,9 +3,11 @@ package pullwalk
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -17,19 +19,23 @@ import (
 type source struct {
 	d   *diagnosis
 	cfg endpoints.Source
+	ref endpoints.Reference // with the digest, once another source has resolved the tag
 	tls tlsSettings
 
 	mu        sync.Mutex
 	endpoints []*endpoint
-	overflow  bool // more hosts than are followed
-	finished  bool // the walk came to its end
+	overflow  bool  // more hosts than are followed
+	finished  bool  // the walk came to its end
+	pending   *Step // the settings step, until there is an endpoint to record it with
 	skipped   string
+	pullOnly  bool // serves content by digest, and is not asked what a tag means
 	digest    string
+	auth      *bearer // what requests for blobs carry; nil = nothing
 	proof     *Proof
 }
 
 func (d *diagnosis) newSource(c endpoints.Source) *source {
-	s := &source{d: d, cfg: c, tls: tlsSettings{skipVerify: c.SkipVerify, by: c.File}}
+	s := &source{d: d, cfg: c, ref: d.ref, tls: tlsSettings{skipVerify: c.SkipVerify, by: c.File}}
 	if len(c.CA) > 0 {
 		s.tls.ca = bytes.Join(c.CA, []byte("\n"))
 	}
@@ -40,7 +46,8 @@ func (d *diagnosis) newSource(c endpoints.Source) *source {
 	case !c.Can(endpoints.CapabilityPull):
 		s.skipped = c.File + " does not let the runtime pull from it"
 	case !c.Can(endpoints.CapabilityResolve) && d.ref.Digest == "":
-		s.skipped = c.File + " does not let the runtime resolve a tag there"
+		s.pullOnly = true
+		s.skipped = c.File + " does not let the runtime resolve a tag there, and no other source resolved it"
 	}
 	return s
 }
@@ -68,7 +75,7 @@ func (s *source) endpoint(ctx context.Context, t target) *endpoint {
 	e := s.newEndpoint(t)
 	s.endpoints = append(s.endpoints, e)
 	if t.role != endpoints.RoleProxy && t.scheme != schemeDNS {
-		e.proxy, e.via = s.proxyFor(ctx, t)
+		e.proxy, e.via, e.unknown = s.proxyFor(ctx, t)
 	}
 	s.d.climbing.Go(func() { e.climb(ctx) })
 	return e
@@ -80,65 +87,82 @@ func (s *source) newEndpoint(t target) *endpoint {
 	return e
 }
 
-// proxyFor returns the proxy that the runtime would use for t. The caller holds
-// s.mu.
-func (s *source) proxyFor(ctx context.Context, t target) (*url.URL, *endpoint) {
+// proxyFor returns the proxy that the runtime would use for t, or why it is not
+// known what lies behind. The caller holds s.mu.
+func (s *source) proxyFor(ctx context.Context, t target) (u *url.URL, via *endpoint, unknown string) {
 	u, err := s.d.view.Proxy(&url.URL{Scheme: t.scheme, Host: t.hostPort()})
-	if err != nil || u == nil {
-		return nil, nil
+	if err != nil {
+		return nil, nil, "the proxy setting cannot be used: " + classify.Redact(err.Error(), 200)
+	}
+	if u == nil {
+		return nil, nil, ""
 	}
 	pt, err := targetOf(u, endpoints.RoleProxy, s.d.view.proxySource)
-	if err != nil {
-		return nil, nil
+	switch {
+	case err != nil:
+		return nil, nil, "the proxy setting cannot be used: " + err.Error()
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, nil, fmt.Sprintf("the proxy %s speaks %q, which is not spoken here", u.Host, u.Scheme)
+	case t.scheme == "http":
+		return nil, nil, "plain http through the proxy " + u.Host + " is asked in another form, which is not done here"
 	}
 	for _, e := range s.endpoints {
 		if e.scheme == pt.scheme && e.host == pt.host && e.port == pt.port {
-			return u, e
+			return u, e, ""
 		}
 	}
 	e := s.newEndpoint(pt)
 	s.endpoints = append(s.endpoints, e)
 	s.d.climbing.Go(func() { e.climb(ctx) })
-	return u, e
+	return u, e, ""
 }
 
-// settings records what the runtime's configuration for this registry amounts
-// to. It reports false if the runtime would not send a packet.
-func (s *source) settings(ctx context.Context, findings []classify.Finding, err error) bool {
-	if len(findings) == 0 && err == nil && s.cfg.File == "" {
-		return true
-	}
+// judgeSettings says what the runtime's configuration for this registry amounts
+// to; the step is recorded with the registry's endpoint. It reports false if the
+// runtime would not send a packet.
+func (s *source) judgeSettings(findings []classify.Finding, err error) bool {
 	reason := ""
 	if err != nil {
 		reason = "the configuration could not be read from here: " + classify.Redact(err.Error(), 300)
 	}
+	if len(s.cfg.HeaderNames) > 0 && reason == "" {
+		reason = s.cfg.File + " adds header fields (" + strings.Join(s.cfg.HeaderNames, ", ") + "), which are not sent from here"
+	}
+	if len(findings) == 0 && reason == "" && s.cfg.File == "" {
+		return true
+	}
 	st := settle(Step{ID: StepSettings}, true, reason, findings)
-	t, terr := targetOf(s.cfg.Base, s.role(), s.cfg.File)
-	if terr != nil {
-		return false
+	s.pending = &st
+	return st.Status != StatusFailed
+}
+
+// recordSettings gives the settings step its place at the registry's endpoint, or
+// at one that nothing was sent to.
+func (s *source) recordSettings(reg *endpoint) {
+	if s.pending == nil {
+		return
 	}
-	if st.Status != StatusFailed && s.skipped == "" {
-		s.endpoint(ctx, t).record(st, 0)
-		return true
+	if reg == nil {
+		t, err := targetOf(s.cfg.Base, s.role(), s.cfg.File)
+		if err != nil {
+			return
+		}
+		reg = s.newEndpoint(t)
+		close(reg.ready)
+		close(reg.done)
+		s.endpoints = append(s.endpoints, reg)
+		if s.pending.Status == StatusFailed {
+			reg.blockedBy = stepName(StepSettings, reg.hostPort(), netip.Addr{})
+		}
 	}
-	e := s.newEndpoint(t)
-	if st.Status != StatusFailed {
-		close(e.ready)
-		close(e.done)
-		s.endpoints = append(s.endpoints, e)
-		e.record(st, 0)
-		return true
-	}
-	e.blockedBy = stepName(StepSettings, e.hostPort(), netip.Addr{})
-	close(e.ready)
-	close(e.done)
-	s.endpoints = append(s.endpoints, e)
-	e.record(st, 0)
-	return false
+	st := *s.pending
+	s.pending = nil
+	reg.record(st, 0)
 }
 
 // block says that nothing of a source was tried because the settings stop it.
 func (s *source) block() {
+	s.recordSettings(nil)
 	for _, e := range s.snapshot() {
 		if e.blockedBy != "" {
 			e.blockRest(StepDNS, StepRoute, StepConnect, StepTLS, StepResolve, StepManifest, StepConfig, StepLayer)

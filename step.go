@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/wire"
 )
 
 // stepName is how a step is named in texts and in BlockedBy.
@@ -80,7 +82,9 @@ func (s Status) passes() bool { return s == StatusOK || s == StatusDegraded || s
 // write to what others read.
 type outcome struct {
 	Step
-	conn net.Conn
+	conn     net.Conn
+	manifest *endpoints.Manifest
+	token    wire.TokenResult
 }
 
 // timed runs one step: it is watched for silence, and left behind if it ignores
@@ -133,6 +137,29 @@ func questionFailed(s Step, err error) Step {
 	s.Status, s.Reason = StatusInconclusive, classify.Redact(err.Error(), 300)
 	if errors.Is(err, errors.ErrUnsupported) {
 		s.Status = StatusSkipped
+	}
+	return s
+}
+
+// unhurried takes back a failure that is nothing but a limit which a small budget
+// cut short: a runtime would have waited longer.
+func (d *diagnosis) unhurried(s Step) Step {
+	if !d.hurried {
+		return s
+	}
+	limit := ""
+	findings := slices.Clone(s.Findings)
+	for i, f := range findings {
+		if l := f.Fact(classify.FactLimit); l != "" && f.Severity == classify.SeverityFail {
+			limit = l
+			findings[i].Severity, findings[i].Certainty = classify.SeverityWarn, classify.CertaintyPossible
+		}
+	}
+	if limit != "" {
+		s.Findings = findings
+		if s.Status == StatusFailed && !hasSeverity(findings, classify.SeverityFail) {
+			s.Status, s.Reason = StatusInconclusive, "the budget left no more than "+limit+" for this step"
+		}
 	}
 	return s
 }

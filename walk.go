@@ -3,7 +3,6 @@ package pullwalk
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -27,7 +26,8 @@ func (s *source) walk(ctx context.Context) {
 		return
 	}
 	reg := s.endpoint(ctx, t)
-	w := &endpoints.Walk{Reference: s.d.ref, Base: base, Namespace: s.cfg.Namespace, UserAgent: s.d.userAgent}
+	s.recordSettings(reg)
+	w := &endpoints.Walk{Reference: s.ref, Base: base, Namespace: s.cfg.Namespace, UserAgent: s.d.userAgent}
 
 	top := s.authorize(ctx, reg, w)
 	if top == nil {
@@ -52,20 +52,17 @@ func (s *source) walk(ctx context.Context) {
 // resolve asks for the tag or digest by HEAD, and by GET where the registry has
 // no HEAD, as containerd does.
 func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, index int) Step {
-	subject := s.d.ref.Digest
-	if subject == "" {
-		subject = s.d.ref.Tag
-	}
+	subject := cmp.Or(s.ref.Digest, s.ref.Tag)
 	ask := func(method string) Step {
 		st := Step{ID: StepResolve, Subject: subject}
-		return reg.request(ctx, st, func(ctx context.Context, rt http.RoundTripper, _ *watch) Step {
+		return reg.request(ctx, st, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 			s.d.countManifest()
 			r := w.Resolve(ctx, rt, method)
 			if r.NeedsToken() && w.Authorization == "" {
-				return Step{ID: StepChallenge, Status: StatusOK, Request: r}
+				return outcome{Step: Step{ID: StepChallenge, Status: StatusOK, Request: r}}
 			}
-			return basicRefused(w, requestStatus(st, r))
-		})
+			return outcome{Step: basicRefused(w, requestStatus(st, r))}
+		}).Step
 	}
 	st := ask(http.MethodHead)
 	if st.Request != nil && st.Request.NeedsGet() {
@@ -112,11 +109,12 @@ func (s *source) followManifest(ctx context.Context, w *endpoints.Walk, st Step,
 			return Step{}, nil
 		}
 		ask := Step{ID: st.ID, Subject: st.Subject}
-		st = e.record(e.request(ctx, ask, func(ctx context.Context, rt http.RoundTripper, _ *watch) Step {
-			r, got := w.FollowManifest(ctx, rt, prev)
-			m = got
-			return requestStatus(ask, r)
-		}), index)
+		out := e.request(ctx, ask, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+			s.d.countManifest()
+			r, m := w.FollowManifest(ctx, rt, prev)
+			return outcome{Step: requestStatus(ask, r), manifest: m}
+		})
+		st, m = e.record(out.Step, index), out.manifest
 	}
 	return st, m
 }
@@ -132,42 +130,36 @@ func requestStatus(s Step, r *endpoints.RequestReport) Step {
 func (s *source) manifests(ctx context.Context, reg *endpoint, w *endpoints.Walk, top *endpoints.RequestReport) *endpoints.Manifest {
 	s.digest = top.Digest
 	m := s.manifest(ctx, reg, w, top.Digest, top.MediaType, 1)
-	if m == nil || !m.Index {
-		if m != nil {
-			s.digest = m.Digest
-		}
-		return m
+	if m != nil {
+		s.digest = m.Digest
 	}
-	s.digest = m.Digest
-	d, err := m.Select(s.d.platform)
-	if err != nil {
-		var f classify.Finding
-		if !errors.As(err, &f) {
-			f = classify.Error(err)
+	for i := 2; m != nil && m.Index; i++ { // an index may name another
+		step := Step{ID: StepManifest, Subject: s.d.platform.String()}
+		d, err := m.Select(s.d.platform)
+		if err != nil {
+			reg.record(settle(step, false, "", []classify.Finding{classify.Error(err)}), i)
+			return nil
 		}
-		reg.record(settle(Step{ID: StepManifest, Subject: s.d.platform.String()}, false, "", []classify.Finding{f}), 2)
-		return nil
-	}
-	m = s.manifest(ctx, reg, w, d.Digest, d.MediaType, 2)
-	if m != nil && m.Index {
-		f := classify.New(classify.ImageManifestInvalid, "The index names another index for this platform; runtimes do not look further.")
-		f.Operation = classify.OperationResolveManifest
-		reg.record(settle(Step{ID: StepManifest, Subject: d.Digest}, false, "", []classify.Finding{f}), 3)
-		return nil
+		if i > maxIndexes {
+			reg.record(settle(step, false, fmt.Sprintf("more than %d indexes, one in the other", maxIndexes), nil), i)
+			return nil
+		}
+		m = s.manifest(ctx, reg, w, d.Digest, d.MediaType, i)
 	}
 	return m
 }
 
+// maxIndexes bounds indexes that name indexes; a cycle is refused by it, too.
+const maxIndexes = 4
+
 // manifest fetches one manifest by digest, following redirects by hand.
 func (s *source) manifest(ctx context.Context, reg *endpoint, w *endpoints.Walk, digest, mediaType string, index int) *endpoints.Manifest {
-	var m *endpoints.Manifest
-	st := reg.request(ctx, Step{ID: StepManifest, Subject: digest}, func(ctx context.Context, rt http.RoundTripper, _ *watch) Step {
+	out := reg.request(ctx, Step{ID: StepManifest, Subject: digest}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 		s.d.countManifest()
-		r, got := w.Manifest(ctx, rt, digest, mediaType)
-		m = got
-		return requestStatus(Step{ID: StepManifest, Subject: digest}, r)
+		r, m := w.Manifest(ctx, rt, digest, mediaType)
+		return outcome{Step: requestStatus(Step{ID: StepManifest, Subject: digest}, r), manifest: m}
 	})
-	st = reg.record(st, index)
+	st, m := reg.record(out.Step, index), out.manifest
 	if st.Request != nil && st.Request.Redirect() != nil {
 		st, m = s.followManifest(ctx, w, st, index)
 	}
@@ -227,19 +219,28 @@ func proofOf(digest string, reports []*endpoints.RequestReport) *Proof {
 // last report, nil if a hop could not be asked.
 func (s *source) blob(ctx context.Context, reg *endpoint, w *endpoints.Walk, id StepID, blob endpoints.Descriptor, mode endpoints.Mode, index int) *endpoints.RequestReport {
 	e, r := reg, (*endpoints.RequestReport)(nil)
-	for {
+	renewed := false
+	for authorization := s.auth.current(ctx, ""); ; {
 		prev := r
-		st := e.request(ctx, Step{ID: id, Subject: blob.Digest}, func(ctx context.Context, rt http.RoundTripper, wt *watch) Step {
+		st := e.request(ctx, Step{ID: id, Subject: blob.Digest}, func(ctx context.Context, rt http.RoundTripper, wt *watch) outcome {
 			own := *w
-			own.OnBytes = wt.heard
+			own.OnBytes, own.Authorization = wt.heard, authorization
 			var r *endpoints.RequestReport
 			if prev == nil {
 				r = own.Blob(ctx, rt, blob, mode)
 			} else {
 				r = own.Follow(ctx, rt, prev, blob, mode)
 			}
-			return requestStatus(Step{ID: id, Subject: blob.Digest}, r)
-		})
+			return outcome{Step: requestStatus(Step{ID: id, Subject: blob.Digest}, r)}
+		}).Step
+		if prev == nil && !renewed && st.Request != nil && st.Request.Status == http.StatusUnauthorized {
+			// The token may have run out during a long download: the runtime fetches
+			// another and asks again.
+			if next := s.auth.current(ctx, authorization); next != authorization {
+				authorization, renewed = next, true
+				continue
+			}
+		}
 		st = e.record(st, index)
 		r = st.Request
 		if r == nil || !st.Status.passes() || r.Redirect() == nil {

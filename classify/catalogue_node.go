@@ -115,4 +115,13 @@ var nodeEntries = []Info{
 		Ref:        "https://github.com/containerd/containerd/blob/main/docs/snapshotters/README.md",
 		Refines:    NodeExtractFailed,
 	},
+	{
+		Cause:      NodeVantageNotNode,
+		Owner:      OwnerNode,
+		Title:      "the look was taken from another network than the node's",
+		Look:       "Where this ran: `readlink /proc/self/ns/net` against that of the runtime's process on the node. A pod without hostNetwork has routes, resolver and addresses of its own.",
+		Remedy:     "Run it on the node itself, or in a pod with hostNetwork: true and the host's files mounted, and ask again.",
+		NotFixedBy: "A pod that succeeds: the kubelet asks the node's runtime before any pod network exists. More privileges for the pod: it is the network namespace that differs.",
+		Ref:        "https://man7.org/linux/man-pages/man7/network_namespaces.7.html",
+	},
 }

@@ -137,6 +137,7 @@ const (
 	NodeRuntimeUnavailable      Cause = "node.runtime-unavailable"
 	NodeSnapshotterError        Cause = "node.snapshotter-error"
 	NodePullProgressDeadline    Cause = "node.pull-progress-deadline"
+	NodeVantageNotNode          Cause = "node.vantage-not-node"
 	NodeLocalLimit              Cause = "node.local-limit"
 
 	UnknownCanceledNoCause        Cause = "unknown.canceled-no-cause"

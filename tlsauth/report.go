@@ -58,7 +58,7 @@ type Certificate struct {
 	NotAfter   time.Time `json:"notAfter"`
 	SHA256     string    `json:"sha256"`     // fingerprint, hexadecimal
 	SelfSigned bool      `json:"selfSigned"` // signed by its own key
-	IsCA       bool      `json:"isCA"`
+	IsCA       bool      `json:"isCa"`
 }
 
 // Held says that a handshake with the runtime's hello, the first, completed and

@@ -72,6 +72,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case *complete && *connect:
 		fmt.Fprintln(stderr, "probe: -complete and -connect exclude each other")
 		return exitSenseless
+	case *asJSON && *asMD:
+		fmt.Fprintln(stderr, "probe: -json and -markdown exclude each other")
+		return exitSenseless
 	case *complete:
 		opts.Pull = pullwalk.Complete
 	case *connect:

@@ -93,7 +93,7 @@ func TestExitCodes(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{"complete", []string{"-host-root", root, "-complete", image}, exitOK, "pulled completely", "layer"},
+		{"complete", []string{"-host-root", root, "-complete", image}, exitOK, "downloaded completely", "layer"},
 		{"touch", []string{"-host-root", root, image}, exitOK, "not a complete pull", "resolve"},
 		{"connect only", []string{"-host-root", root, "-connect", image}, exitOK, "no identity was used", ""},
 		{"markdown", []string{"-host-root", root, "-markdown", image}, exitOK, "### ", ""},

@@ -38,13 +38,26 @@ var (
 // make whoever runs a diagnosis ask it on the registry's behalf. Private ranges
 // are allowed: they are the use case.
 func DenyPlatform(ap netip.AddrPort) error {
-	switch addr := ap.Addr().Unmap().WithZone(""); {
+	switch addr := embedded(ap.Addr().Unmap().WithZone("")); {
 	case addr.IsLinkLocalUnicast(), addr.IsMulticast():
 		return errLinkLocal
 	case addr == azurePlatform && ap.Port() != 53, addr == alibabaMetadata, addr == awsMetadata6, addr == googleMetadata6, addr == oracleMetadata6:
 		return errPlatform
 	}
 	return nil
+}
+
+// nat64 is the well-known prefix behind which a translator reaches IPv4 addresses
+// (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// embedded returns the IPv4 address that an IPv6 address stands for.
+func embedded(addr netip.Addr) netip.Addr {
+	if !nat64.Contains(addr) {
+		return addr
+	}
+	b := addr.As16()
+	return netip.AddrFrom4([4]byte(b[12:]))
 }
 
 // Guard makes allow the ControlContext of a [net.Dialer], which sees the address
