@@ -64,6 +64,9 @@ func answerCause(a *HTTPAnswer, credentialKnown bool) (Cause, []Cause) {
 		return TLSHTTPSResponseToHTTPClient, nil
 	}
 	if a.Status >= 500 {
+		if a.Operation == OperationFetchToken {
+			return RegistryServerError, []Cause{IdentityTokenFetchDenied}
+		}
 		if strings.Contains(message, "upstream") && a.Answerer == answererRegistry {
 			return RegistryServerError, []Cause{RegistryUpstreamFailed}
 		}
@@ -90,15 +93,17 @@ func answerCause(a *HTTPAnswer, credentialKnown bool) (Cause, []Cause) {
 	}
 	if a.Operation == OperationFetchToken {
 		if c := tokenCause(a, message, credentialKnown); c != "" {
-			return c, nil
+			return c, tokenAlternatives(a, c)
 		}
 	}
 	if c, alternatives := codeCause(a); c != "" {
 		if a.Mirror && a.Status == 404 {
 			return RegistryMirrorMiss, []Cause{c}
 		}
-		if c == IdentityAccessDeniedOrMissing && tokenExpired(message) {
-			return IdentityTokenExpired, nil
+		if c == IdentityAccessDeniedOrMissing {
+			if w, ok := messageSays(message); ok {
+				return w.cause, orOther(w, IdentityAccessDeniedOrMissing)
+			}
 		}
 		return c, alternatives
 	}
@@ -110,8 +115,8 @@ func statusCause(a *HTTPAnswer, message string, credentialKnown bool) (Cause, []
 	case a.Status == 401:
 		return unauthorizedCause(a, message, credentialKnown)
 	case a.Status == 403:
-		if tokenExpired(message) {
-			return IdentityTokenExpired, nil
+		if w, ok := messageSays(message); ok {
+			return w.cause, orOther(w, IdentityForbidden)
 		}
 		return IdentityForbidden, []Cause{EndpointSourceAddressDenied, IdentityAccessDeniedOrMissing, RegistryPolicyBlocked}
 	case a.Status == 404 && a.Mirror:
@@ -120,6 +125,8 @@ func statusCause(a *HTTPAnswer, message string, credentialKnown bool) (Cause, []
 		return ImageBlobUnknown, nil
 	case a.Status == 404:
 		return ImageNotFound, []Cause{IdentityAccessDeniedOrMissing}
+	case a.Status == 405 && !credentialKnown:
+		return RegistryClientError, []Cause{EndpointMethodBlocked}
 	case a.Status == 405:
 		return EndpointMethodBlocked, nil
 	case a.Status == 412:
@@ -134,19 +141,35 @@ func statusCause(a *HTTPAnswer, message string, credentialKnown bool) (Cause, []
 
 // unauthorizedCause reads a 401 of the registry itself.
 func unauthorizedCause(a *HTTPAnswer, message string, credentialKnown bool) (Cause, []Cause) {
-	switch {
-	case strings.Contains(message, "insufficient_scope"):
-		return IdentityInsufficientScope, []Cause{IdentityAccessDeniedOrMissing}
-	case tokenExpired(message):
-		return IdentityTokenExpired, nil
-	case strings.Contains(message, "invalid_token"):
-		return IdentityTokenRejected, nil
-	case credentialKnown && !a.Credentialed:
+	nobody := credentialKnown && !a.Credentialed
+	if w, ok := messageSays(message); ok && !(nobody && w.cause == IdentityBadCredentials) {
+		return w.cause, w.hit().alternatives
+	}
+	if nobody {
 		return IdentityUnauthenticatedRequest, nil
-	case badLogin(message):
-		return IdentityBadCredentials, nil
 	}
 	return IdentityUnauthorized, nil
+}
+
+// messageSays reads a registry's own words.
+func messageSays(message string) (phrase, bool) {
+	if message == "" {
+		return phrase{}, false
+	}
+	var p piece
+	theLexicon().scan(message, &p.words)
+	return p.match(messageTable())
+}
+
+// orOther returns the other reading of w, or else other.
+func orOther(w phrase, other Cause) []Cause {
+	if w.other != "" {
+		other = w.other
+	}
+	if other == w.cause {
+		return nil
+	}
+	return []Cause{other}
 }
 
 // tokenCause reads an answer of the token endpoint. A 404 there is not a missing
@@ -154,11 +177,9 @@ func unauthorizedCause(a *HTTPAnswer, message string, credentialKnown bool) (Cau
 func tokenCause(a *HTTPAnswer, message string, credentialKnown bool) Cause {
 	switch a.Status {
 	case 401, 403:
-		if tokenExpired(message) {
-			return IdentityTokenExpired
-		}
-		if badLogin(message) && (a.Credentialed || !credentialKnown) {
-			return IdentityBadCredentials
+		if w, ok := messageSays(message); ok && (w.cause == IdentityTokenExpired ||
+			w.cause == IdentityBadCredentials && (a.Credentialed || !credentialKnown)) {
+			return w.cause
 		}
 		return IdentityTokenFetchDenied
 	case 400:
@@ -171,6 +192,19 @@ func tokenCause(a *HTTPAnswer, message string, credentialKnown bool) Cause {
 		return EndpointBadRealm
 	}
 	return ""
+}
+
+// tokenAlternatives are the other readings of a refused token. A network rule of
+// the registry refuses with 403 there, too, and some services answer 404 for an
+// account or a service that they do not know.
+func tokenAlternatives(a *HTTPAnswer, c Cause) []Cause {
+	switch {
+	case c == IdentityTokenFetchDenied && a.Status == 403:
+		return []Cause{EndpointSourceAddressDenied}
+	case c == EndpointBadRealm:
+		return []Cause{IdentityTokenFetchDenied}
+	}
+	return nil
 }
 
 // codeCause reads the error codes of the OCI distribution specification, and
@@ -207,12 +241,22 @@ func hasCode(a *HTTPAnswer, code string) bool {
 // deniesSource reports whether the lower-case message refuses the address or
 // the region that the request came from. No credential helps there.
 func deniesSource(message string) bool {
-	switch {
-	case strings.Contains(message, "client with ip"), strings.Contains(message, "geo-ip blocked"), strings.Contains(message, "geoblocked"):
-		return true
-	case strings.Contains(message, "ip address") || strings.Contains(message, "source ip"):
-		return strings.Contains(message, "not allowed") || strings.Contains(message, "not permitted") ||
-			strings.Contains(message, "blocked")
+	for _, w := range [...]string{
+		"client with ip", "geo-ip blocked", "geoblocked", "geo-blocked", "export control regulations", "public network access is disabled",
+		"region from which you are pulling",
+	} {
+		if strings.Contains(message, w) {
+			return true
+		}
+	}
+	if !strings.Contains(message, "ip address") && !strings.Contains(message, "source ip") && !strings.Contains(message, "your ip") &&
+		!strings.Contains(message, "client ip") && !strings.Contains(message, "your country") && !strings.Contains(message, "your region") {
+		return false
+	}
+	for _, w := range [...]string{"not allowed", "not permitted", "blocked", "denied", "not authorized", "not in the allow", "restricted", "not available", "forbidden"} {
+		if strings.Contains(message, w) {
+			return true
+		}
 	}
 	return false
 }
@@ -241,21 +285,4 @@ func deniedClient(message string) string {
 func plainToTLS(message string) bool {
 	return strings.Contains(message, "http request to an https server") ||
 		strings.Contains(message, "plain http request was sent to https port")
-}
-
-func tokenExpired(message string) bool {
-	return (strings.Contains(message, "token") || strings.Contains(message, "credential")) &&
-		(strings.Contains(message, "has expired") || strings.Contains(message, "is expired") || strings.Contains(message, "expired token"))
-}
-
-func badLogin(message string) bool {
-	for _, w := range []string{
-		"incorrect username or password", "invalid username or password", "wrong username or password", "bad username or password",
-		"invalid username/password", "invalid user name or password", "username or password is incorrect", "incorrect password", "bad credentials",
-	} {
-		if strings.Contains(message, w) {
-			return true
-		}
-	}
-	return false
 }

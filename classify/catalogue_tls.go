@@ -4,6 +4,15 @@ package classify
 // the runtime's process, and the settings of the host entry that led there.
 var tlsEntries = []Info{
 	{
+		Cause:      TLSCertificateUnusable,
+		Owner:      OwnerPKI,
+		Title:      "the server's certificate breaks a rule that this client enforces while reading it",
+		Look:       "The words behind 'x509:' or 'tls:' (negative serial number, duplicate extension, RSA key larger than 8192 bits), and since when: Go tightened its parser in several releases, so that an upgraded runtime refuses what the old one took.",
+		Remedy:     "Issue the certificate anew without that defect; until then a node image with the former runtime still pulls.",
+		NotFixedBy: "Trusting its CA or skip_verify: parsing comes before trust. curl and browsers, which read the same certificate without complaint.",
+		Ref:        "https://pkg.go.dev/crypto/x509#ParseCertificate",
+	},
+	{
 		Cause:      TLSCipherMismatch,
 		Owner:      OwnerPKI,
 		Title:      "client and server share no cipher suite or curve",
@@ -108,6 +117,16 @@ var tlsEntries = []Info{
 		NotFixedBy: "GODEBUG=x509ignoreCN=0: gone since Go 1.17. Importing the certificate as a root: there is still no name to compare.",
 		Ref:        "https://go.dev/doc/go1.15#commonname",
 		Refines:    TLSHostnameMismatch,
+	},
+	{
+		Cause:      TLSNoSystemRoots,
+		Owner:      OwnerNode,
+		Title:      "the runtime found no trusted roots on the node at all",
+		Look:       "/etc/ssl/certs and /etc/pki as the runtime's process sees them (`nsenter -t PID -m`), SSL_CERT_FILE and SSL_CERT_DIR of its service: package ca-certificates missing, a dangling link, an empty mount.",
+		Remedy:     "Install ca-certificates in the node image, or mend link or variable, and restart the runtime, which reads its roots once.",
+		NotFixedBy: "Another certificate on the registry: with no roots none is accepted. CA files inside of the pod or its image.",
+		Ref:        "https://pkg.go.dev/crypto/x509#SystemCertPool",
+		Refines:    TLSUnknownAuthority,
 	},
 	{
 		Cause:      TLSNotTLS,

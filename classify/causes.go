@@ -86,6 +86,8 @@ const (
 	TLSCipherMismatch            Cause = "tls.cipher-mismatch"
 	TLSNotTLS                    Cause = "tls.not-tls"
 	TLSVerificationOff           Cause = "tls.verification-off"
+	TLSCertificateUnusable       Cause = "tls.certificate-unusable"
+	TLSNoSystemRoots             Cause = "tls.no-system-roots"
 
 	RegistryServerError    Cause = "registry.server-error"
 	RegistryRateLimited    Cause = "registry.rate-limited"

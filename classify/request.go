@@ -44,11 +44,11 @@ func (r request) operation() Operation {
 	switch {
 	case strings.Contains(r.path, "/manifests/"):
 		return OperationResolveManifest
+	case strings.EqualFold(r.method, "HEAD"):
+		// Only manifests are asked for by their head. For a blob it is a lookup
+		// by digest.
+		return OperationResolveManifest
 	case r.api() && strings.Contains(r.path, "/blobs/"):
-		if strings.EqualFold(r.method, "HEAD") {
-			// Only a lookup by digest asks for the head of a blob.
-			return OperationResolveManifest
-		}
 		return OperationFetchBlob
 	case strings.EqualFold(r.method, "POST"),
 		strings.Contains(r.query, "scope=") || strings.Contains(r.query, "account=") || strings.Contains(r.query, "service="):
@@ -57,6 +57,10 @@ func (r request) operation() Operation {
 		return OperationResolveManifest
 	case strings.HasSuffix(r.path, "/token") || strings.HasSuffix(r.path, "/oauth2/exchange") || strings.HasSuffix(r.path, "/jwt/auth"):
 		return OperationFetchToken
+	case strings.HasSuffix(r.path, "/tags/list") || strings.HasSuffix(r.path, "/_catalog"):
+		return OperationUnknown // no part of a pull
+	case r.api() || strings.HasPrefix(r.path, "/v1/"):
+		return OperationResolveManifest
 	}
 	return ""
 }
@@ -79,54 +83,94 @@ func (r request) safeURL() string {
 	return r.scheme + "://" + r.host + r.path
 }
 
-// requests finds the requests in text, in order. A URL counts only where the
-// text says that it was asked: links to documentation do not.
-func requests(text string) []request {
-	var found []request
-	for at := 0; at < len(text); {
-		i := strings.Index(text[at:], "://")
+// lastRequest finds the last request in text, which is the innermost. A URL
+// counts only where the text says that it was asked: links to documentation do
+// not. It looks at the last 64 URLs.
+func lastRequest(text string) (request, bool) {
+	stop := len(text)
+	for range 64 {
+		i := strings.LastIndex(text[:stop], "://")
 		if i < 0 {
 			break
 		}
-		i += at
-		start := i
-		for start > at && isSchemeByte(text[start-1]) {
-			start--
+		stop = i
+		start := i - len("https")
+		if !strings.HasSuffix(text[:i], "https") {
+			if start++; !strings.HasSuffix(text[:i], "http") {
+				continue
+			}
 		}
-		end := urlEnd(text, i+3, start > 0 && text[start-1] == '"')
-		at = max(end, i+3)
-		scheme := asciiLower(text[start:i])
-		if scheme != "http" && scheme != "https" {
-			continue
-		}
-		before := text[max(0, start-40):start]
-		quoted := strings.HasSuffix(before, `"`)
-		before = strings.TrimRight(before, "\" \t\n")
-		word := before[strings.LastIndexAny(before, " \t\n:\"(")+1:]
-		r := request{}
-		switch lower := asciiLower(word); {
-		case lower == "get" || lower == "head" || lower == "post":
-			r = parseRequest(word, text[start:end])
-		case strings.HasSuffix(before, "request to"):
-			r = parseRequest(methodBefore(before), text[start:end])
-			r.status = true
-		case strings.HasSuffix(before, "status code"), strings.HasSuffix(before, "content at"), strings.HasSuffix(before, "last URL"),
-			strings.HasSuffix(before, "blob body from"):
-			r = parseRequest("", text[start:end])
-			r.status = true
-		default:
-			continue
-		}
-		r.quoted, r.end = quoted, end
-		if quoted && end < len(text) && text[end] == '"' {
-			r.end++
-		}
-		found = append(found, r)
-		if len(found) == 64 {
-			break
+		if r, ok := requestAt(text, start, i+3); ok {
+			return r, true
 		}
 	}
-	return found
+	return bareRequest(text)
+}
+
+// requestAt reads the request whose URL begins at start and goes on at i.
+func requestAt(text string, start, i int) (request, bool) {
+	before := text[max(0, start-40):start]
+	quoted := strings.HasSuffix(before, `"`)
+	before = strings.TrimRight(before, "\" \t\n")
+	word := before[strings.LastIndexAny(before, " \t\n:\"([")+1:]
+	var r request
+	switch {
+	case strings.EqualFold(word, "get"), strings.EqualFold(word, "head"), strings.EqualFold(word, "post"):
+		r.method = word
+	case strings.HasSuffix(before, "request to"):
+		r.method, r.status = methodBefore(before), true
+	case strings.HasSuffix(before, "status code"), strings.HasSuffix(before, "content at"), strings.HasSuffix(before, "last URL"),
+		strings.HasSuffix(before, "blob body from"), strings.HasSuffix(before, "upstream:"):
+		r.status = true
+	default:
+		return request{}, false
+	}
+	end := urlEnd(text, i, quoted)
+	parsed := parseRequest(r.method, text[start:end])
+	parsed.status, parsed.quoted, parsed.end = r.status, quoted, end
+	if quoted && end < len(text) && text[end] == '"' {
+		parsed.end++
+	}
+	return parsed, true
+}
+
+// bareRequest finds a request whose URL lost its scheme or its host, to a
+// reporter or to a log that masks secrets: Head "registry/team/app", Get ***v2/.
+func bareRequest(text string) (request, bool) {
+	for _, method := range [...]string{"Head ", "Get ", "Post "} {
+		i := strings.LastIndex(text, method)
+		if i < 0 || (i > 0 && strings.IndexByte(" \t\n:\"([]", text[i-1]) < 0) {
+			continue
+		}
+		start := i + len(method)
+		r := request{method: strings.TrimSpace(method)}
+		rest := text[start:min(len(text), start+2048)]
+		var n int
+		if quoted, ok := strings.CutPrefix(rest, `"`); ok {
+			if n = strings.IndexByte(quoted, '"'); n <= 0 {
+				continue
+			}
+			rest, r.quoted, r.end = quoted[:n], true, start+n+2
+		} else {
+			if n = strings.IndexAny(rest, " \n\""); n <= 1 || rest[n-1] != ':' {
+				continue
+			}
+			rest, r.end = rest[:n-1], start+n-1
+		}
+		if !strings.Contains(rest, "/") || strings.ContainsAny(rest, " \n") {
+			continue
+		}
+		parsed := parseRequest(r.method, rest)
+		parsed.quoted, parsed.end = r.quoted, r.end
+		if !strings.ContainsAny(parsed.host, ".:") || strings.ContainsAny(parsed.host, "*<>") {
+			parsed.host = ""
+		}
+		if strings.HasSuffix(rest, "v2/") {
+			parsed.path = "/v2/"
+		}
+		return parsed, true
+	}
+	return request{}, false
 }
 
 // methodBefore returns the word before " request to".
@@ -135,10 +179,13 @@ func methodBefore(before string) string {
 	return before[strings.LastIndexAny(before, " \t\n")+1:]
 }
 
+// maxURL bounds a URL in a text. Signed ones are long.
+const maxURL = 8 << 10
+
 // urlEnd returns where a URL that goes on at i ends.
 func urlEnd(text string, i int, quoted bool) int {
-	end := i
-	for end < len(text) {
+	end, limit := i, min(len(text), i+maxURL)
+	for end < limit {
 		c := text[end]
 		if c == '"' || c == '`' || c <= ' ' && (!quoted || c == '\n') {
 			break

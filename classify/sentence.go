@@ -129,6 +129,8 @@ var sentences = map[Cause]string{
 	TLSNotTLS:                    "{endpoint|'the port'} answers with something that is not TLS",
 	TLSHandshakeAlert:            "{endpoint|'the server'} ended the TLS handshake with an alert[: {alert}]",
 	TLSProtocolVersion:           "{endpoint|'the server'} and this node have no TLS version in common[: {alert}]",
+	TLSCertificateUnusable:       "the certificate of {endpoint|'the host'} cannot be read by this client[: {message}]",
+	TLSNoSystemRoots:             "the runtime has no trusted roots to check the certificate of {endpoint|'the host'} with",
 	TLSCipherMismatch:            "{endpoint|'the server'} and this node have no cipher suite in common[: {alert}]",
 	TLSClientCertificateRequired: "{endpoint|'the server'} wants a client certificate[: {alert}]",
 	TLSClientCertificateRejected: "{endpoint|'the server'} did not accept the client certificate, or the lack of one[: {alert}]",

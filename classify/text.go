@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -29,13 +30,12 @@ func Text(message string) Reading {
 	}
 	text := unescape(strings.ReplaceAll(message, "**", "")) // bold in an issue
 	reading := Reading{Kind: KindUnknown, Image: imageIn(text)}
-	records := splitRecords(text)
 	best, found := hit{}, false
-	for _, record := range records {
-		attempts := splitAttempts(record)
+	for _, record := range splitRecords(text) {
+		outer := newPiece(record)
 		var hits []hit
-		for _, attempt := range attempts {
-			if h, ok := readAttempt(attempt, record); ok {
+		for _, attempt := range splitAttempts(outer) {
+			if h, ok := readAttempt(attempt, outer); ok {
 				hits = append(hits, h)
 			}
 		}
@@ -43,8 +43,11 @@ func Text(message string) Reading {
 			continue
 		}
 		top := bestAttempt(hits)
-		fuller := found && top.cause == best.cause && best.endpoint == "" && top.endpoint != ""
+		fuller := found && top.cause == best.cause && top.knows() > best.knows()
 		if found && !fuller && top.rank() <= best.rank() {
+			if top.rank() == best.rank() && top.cause != best.cause && LayerOf(top.cause) == LayerOf(best.cause) && len(best.alternatives) < 4 && !slices.Contains(best.alternatives, top.cause) {
+				best.alternatives = append(best.alternatives, top.cause) // another line says so
+			}
 			continue
 		}
 		best, found = top, true
@@ -55,11 +58,19 @@ func Text(message string) Reading {
 	}
 	switch {
 	case found:
+		if pauseImage(reading.Image) {
+			best.operation = OperationSandboxImage
+			for i := range reading.Attempts {
+				reading.Attempts[i].Operation = OperationSandboxImage
+			}
+		}
 		reading.Kind, reading.Best = KindFailure, best.finding()
 		reading.Decide = decide(best, reading.Image)
 	default:
-		reading.Kind, reading.Cached = quietKind(text)
-		if reading.Kind == KindUnknown && pullStarted(text) {
+		var words wordSet
+		theLexicon().scan(text, &words)
+		reading.Kind, reading.Cached = quietKind(&words)
+		if l := theLexicon(); reading.Kind == KindUnknown && (words.has(l.ids[`pulling image "`]) || words.has(l.ids[`msg="pullimage `])) {
 			started := New(UnknownPullInProgress, sentences[UnknownPullInProgress])
 			started.Severity, started.Certainty, started.Operation = SeverityInfo, CertaintyPossible, OperationUnknown
 			reading.Attempts = []Finding{started}
@@ -141,6 +152,7 @@ type hit struct {
 	alternatives []Cause
 	mirror       bool // the attempt went to a mirror
 	anonymous    bool // the attempt says that it had no credential
+	nobody       bool // the peer is not named: no endpoint
 }
 
 // finding makes the possible finding of a hit.
@@ -166,6 +178,19 @@ func (h hit) rank() int {
 	return 3
 }
 
+// knows counts what a hit says besides its cause. Of two lines about the same
+// fault the fuller one is kept.
+func (h hit) knows() int {
+	n := 0
+	if h.endpoint != "" {
+		n++
+	}
+	if h.operation != "" && h.operation != OperationUnknown {
+		n++
+	}
+	return n
+}
+
 // answered reports whether a registry spoke.
 func (h hit) answered() bool {
 	switch LayerOf(h.cause) {
@@ -180,6 +205,21 @@ func (h hit) answered() bool {
 // question of identity says more than one that did not. Of mirrors, the one that
 // answered counts: in a closed network the others need not be reachable.
 func bestAttempt(hits []hit) hit {
+	best := chooseAttempt(hits)
+	if best.endpoint == "" && !best.mirror && best.answered() {
+		// The credentials are tried at the same registry; one attempt may
+		// print its URL and the other not.
+		for _, h := range hits {
+			if h.endpoint != "" && !h.mirror && h.answered() && h.operation == best.operation {
+				best.endpoint = h.endpoint
+				break
+			}
+		}
+	}
+	return best
+}
+
+func chooseAttempt(hits []hit) hit {
 	best := hits[0]
 	for _, h := range hits[1:] {
 		switch {
@@ -199,44 +239,54 @@ func bestAttempt(hits []hit) hit {
 }
 
 // quietKind reads texts without a failure.
-func quietKind(text string) (Kind, bool) {
-	lower := asciiLower(text)
+func quietKind(words *wordSet) (Kind, bool) {
+	l := theLexicon()
+	has := func(w string) bool { return words.has(l.ids[w]) }
 	switch {
-	case strings.Contains(lower, "already present on machine"):
+	case has("already present on machine"):
 		return KindOK, true
-	case strings.Contains(lower, "successfully pulled image"),
-		strings.Contains(lower, "status: downloaded newer image for"):
+	case has("successfully pulled image"), has("status: downloaded newer image for"):
 		return KindOK, false
-	case strings.Contains(lower, "status: image is up to date for"):
+	case has("status: image is up to date for"):
 		return KindOK, true
-	}
-	for _, w := range []string{
-		"back-off pulling image", "imagepullbackoff", "trying and failing to pull image", "errimagepull", "image pull back-off",
-	} {
-		if strings.Contains(lower, w) {
-			return KindBackoff, false
-		}
+	case words.anyOf(backoffTable()):
+		return KindBackoff, false
 	}
 	return KindUnknown, false
 }
 
-// pullStarted reports whether the text says that a pull began and no more.
-func pullStarted(text string) bool {
-	lower := asciiLower(text)
-	return strings.Contains(lower, `pulling image "`) || strings.Contains(lower, `msg="pullimage `)
+var (
+	backoffTable = idsOf(backoffWords)
+	pullTable    = idsOf(pullWords)
+)
+
+// backoffWords say that a pull failed or waits, and not why.
+var backoffWords = []string{
+	"back-off pulling image", "imagepullbackoff", "trying and failing to pull image", "errimagepull", "image pull back-off",
+	"image can't be pulled", "image pull error", "imagepullfailure", "imagepullfailed",
 }
+
+// pullWords speak of an image pull.
+var pullWords = []string{
+	"pull image", "pulling image", "pulled image", "pull and unpack image", "pullimage", "errimagepull", "imagepullbackoff", "image pull",
+	"get sandbox image", "sandbox image", "initializing source docker://", "already present on machine", "pull qps exceeded",
+	"pulling container registry", "pinging container registry", "errimageneverpull", "pull policy of never", "fetch image", "resolve image",
+	"failed to pull ", "image to digest", "failed to resolve reference",
+}
+
+// markerWords are looked for by position, too; the lexicon tells whether to.
+var markerWords = append([]string{
+	"lookup ", "dial tcp", "read tcp", "write tcp", "x509: ", "remote error: tls: ", "malformed http response ", "proxyconnect tcp: ",
+	"anonymous token", "no basic auth credentials", "failed with status code [", "status ", "trying to pull repository", "unable to retrieve auth token",
+	"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling image", "docker://", "failed to pull ",
+	"pull and unpack image", "errimagepull:", "already present on machine", "successfully pulled image", "status: downloaded newer image for",
+	"status: image is up to date for", `pulling image "`, `msg="pullimage `, "pull image err: ", "mirrors also failed: [", "fallback sources also failed: [",
+	"denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
+}, statusMarkers...)
 
 // speaksOfPull reports whether a message is about an image pull at all.
 func speaksOfPull(message string) bool {
-	lower := asciiLower(message)
-	for _, w := range []string{
-		"pull image", "pulling image", "pulled image", "pull and unpack image", "pullimage", "errimagepull", "imagepullbackoff", "image pull",
-		"get sandbox image", "sandbox image", "initializing source docker://", "already present on machine", "pull qps exceeded",
-		"pulling container registry", "pinging container registry", "errimageneverpull", "pull policy of never",
-	} {
-		if strings.Contains(lower, w) {
-			return true
-		}
-	}
-	return false
+	var words wordSet
+	theLexicon().scan(message[:min(len(message), maxText)], &words)
+	return words.anyOf(pullTable())
 }

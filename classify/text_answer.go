@@ -56,18 +56,21 @@ func (p *piece) status() (int, string, bool) {
 		}
 	}
 	for _, m := range statusMarkers {
+		if !p.has(m) {
+			continue
+		}
 		if i := strings.LastIndex(p.lower, m); i >= 0 {
 			if n, body, ok := leadingStatus(p.s[i+len(m):]); ok {
 				return n, body, true
 			}
 		}
 	}
-	if i := strings.Index(p.lower, "failed with status code ["); i >= 0 {
+	if i := p.index("failed with status code ["); i >= 0 {
 		if j := strings.Index(p.s[i:], "]: "); j >= 0 {
 			return leadingStatus(p.s[i+j+3:])
 		}
 	}
-	if i := strings.Index(p.lower, "status "); i >= 0 && strings.Contains(p.lower[i:], " trying to pull repository") {
+	if i := p.index("status "); i >= 0 && p.has("trying to pull repository") {
 		return leadingStatus(p.s[i+len("status "):])
 	}
 	return 0, "", false
@@ -120,4 +123,12 @@ var registryCodes = map[string]string{
 	"unauthorized": "UNAUTHORIZED", "denied": "DENIED", "unsupported": "UNSUPPORTED", "toomanyrequests": "TOOMANYREQUESTS",
 	"unavailable": "UNAVAILABLE", "unknown": "UNKNOWN", "manifest_unknown": "MANIFEST_UNKNOWN", "name_unknown": "NAME_UNKNOWN",
 	"blob_unknown": "BLOB_UNKNOWN",
+}
+
+// index returns where a word of the lexicon first stands, -1 if nowhere.
+func (p *piece) index(word string) int {
+	if !p.has(word) {
+		return -1
+	}
+	return strings.Index(p.lower, word)
 }

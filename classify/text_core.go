@@ -7,9 +7,10 @@ import (
 
 // piece is one attempt's text, prepared for the readers.
 type piece struct {
-	s     string // as it stands
-	flat  string // s with line breaks as spaces, same offsets
-	lower string // flat in lower case, same offsets
+	s     string  // as it stands
+	flat  string  // s with line breaks as spaces, same offsets
+	lower string  // flat in lower case, same offsets
+	words wordSet // the fixed strings in it
 
 	req     request // the last request in the text, the innermost
 	hasReq  bool
@@ -18,37 +19,109 @@ type piece struct {
 }
 
 func newPiece(text string) *piece {
-	p := &piece{s: text, flat: strings.NewReplacer("\n", " ", "\r", " ", "\t", " ").Replace(text)}
+	p := &piece{s: text, flat: spaced(text)}
 	p.lower = asciiLower(p.flat)
-	if reqs := requests(text); len(reqs) > 0 {
-		p.req, p.hasReq = reqs[len(reqs)-1], true
-		p.tail = p.req.end
+	theLexicon().scan(text, &p.words)
+	if r, ok := lastRequest(text); ok {
+		p.req, p.hasReq = r, true
+		p.tail = r.end
 	}
 	return p
 }
 
-func (p *piece) has(words string) bool { return strings.Contains(p.lower, words) }
+// spaced puts a space for each line break and tab.
+func spaced(text string) string {
+	if strings.IndexByte(text, '\n') < 0 && strings.IndexByte(text, '\t') < 0 && strings.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	b := []byte(text)
+	for i, c := range b {
+		if c == '\n' || c == '\t' || c == '\r' {
+			b[i] = ' '
+		}
+	}
+	return string(b)
+}
 
-// readAttempt reads one attempt. record is the text that it stood in.
-func readAttempt(a attempt, record string) (hit, bool) {
-	p := newPiece(strings.TrimSpace(a.text))
+// match returns the first phrase of t that the text holds.
+func (p *piece) match(t *table) (phrase, bool) {
+	for i, id := range t.first {
+		if p.words.has(id) && (t.also[i] == noWord || p.words.has(t.also[i])) {
+			return t.phrases[i], true
+		}
+	}
+	return phrase{}, false
+}
+
+// matchBehind is match for what stands at from or later.
+func (p *piece) matchBehind(t *table, from int) (phrase, bool) {
+	for i, id := range t.first {
+		if p.words.has(id) && (t.also[i] == noWord || p.words.has(t.also[i])) && strings.Contains(p.lower[from:], t.phrases[i].words) {
+			return t.phrases[i], true
+		}
+	}
+	return phrase{}, false
+}
+
+func (w phrase) hit() hit {
+	h := hit{cause: w.cause, operation: w.operation}
+	if w.other != "" {
+		h.alternatives = []Cause{w.other}
+	}
+	return h
+}
+
+// readAttempt reads one attempt. outer is the record that it stood in.
+func readAttempt(a attempt, outer *piece) (hit, bool) {
+	p := outer
+	if a.text != outer.s {
+		p = newPiece(strings.TrimSpace(a.text))
+	}
 	h, ok := p.core()
 	if !ok {
 		return hit{}, false
 	}
-	outer := asciiLower(record)
+	h = coarse(h)
 	h.mirror = a.mirror || (p.hasReq && p.req.mirror())
 	h.anonymous = p.has("anonymous token") || p.has("no basic auth credentials")
 	if h.operation == "" {
-		h.operation = p.operation(asciiLower(a.context))
+		h.operation = p.operation(a.context)
 	}
-	if sandbox(outer) {
+	if outer.sandbox() {
 		h.operation = OperationSandboxImage
 	}
-	if h.mirror && (h.cause == ImageNotFound || h.cause == ImageManifestUnknown) && p.req.mirror() {
+	p.hidden(&h)
+	if h.mirror && p.hasReq && p.req.mirror() && (h.cause == ImageNotFound || h.cause == ImageManifestUnknown) {
 		h.cause, h.alternatives = RegistryMirrorMiss, []Cause{h.cause}
 	}
 	return h, true
+}
+
+// hidden adds what a text cannot show although it may be the cause.
+func (p *piece) hidden(h *hit) {
+	switch layer := LayerOf(h.cause); {
+	case p.hasReq && p.req.mirror() && (layer == LayerDNS || layer == LayerRoute || layer == LayerEndpoint || layer == LayerTLS):
+		// Until containerd 2.0 a dead mirror hides what the registry said.
+		h.alternatives = append(h.alternatives, ImageNotFound, IdentityAccessDeniedOrMissing)
+	case h.cause != DNSNXDOMAIN && h.cause != TLSUnknownAuthority:
+	case p.has("failed to do request: "):
+		// containerd only logs that it cannot read a hosts.toml, and goes to
+		// the registry itself instead of the mirror, without its CA.
+		h.alternatives = append(h.alternatives, NodeRuntimeConfigIgnored)
+	}
+}
+
+// coarse gives the code that a text can show where the exact one needs more than
+// words: what else the peer sent, or whether a certificate was offered at all.
+func coarse(h hit) hit {
+	switch h.cause {
+	case TLSNotTLS:
+		// Old clients print it for clear HTTP, too.
+		h.cause, h.alternatives = TLSHTTPResponseToHTTPSClient, append([]Cause{TLSNotTLS}, h.alternatives...)
+	case TLSClientCertificateRequired:
+		h.cause, h.alternatives = TLSClientCertificateRejected, append([]Cause{TLSClientCertificateRequired}, h.alternatives...)
+	}
+	return h
 }
 
 // core finds the innermost cause. The order is by how sure a form is: the
@@ -56,7 +129,7 @@ func readAttempt(a attempt, record string) (hit, bool) {
 func (p *piece) core() (hit, bool) {
 	for _, read := range [...]func(*piece) (hit, bool){
 		(*piece).local, (*piece).lookup, (*piece).socket, (*piece).certificate, (*piece).handshake, (*piece).transport,
-		(*piece).answer, (*piece).proxyPhrase, (*piece).content, (*piece).identity, (*piece).end,
+		(*piece).answer, (*piece).proxyPhrase, (*piece).content, (*piece).identity, (*piece).secret, (*piece).end,
 	} {
 		h, ok := read(p)
 		if ok {
@@ -71,9 +144,12 @@ func (p *piece) core() (hit, bool) {
 
 // place adds the endpoint of the request, unless the reader knew a nearer one.
 func (p *piece) place(h hit) hit {
+	if h.nobody {
+		return h
+	}
 	if h.endpoint == "" && p.hasReq && h.operation != OperationUnknown {
 		h.endpoint = p.req.host
-		if h.address != "" && !hasPort(h.endpoint) {
+		if h.address != "" && !hasPort(h.endpoint) && LayerOf(h.cause) != LayerDNS {
 			if _, port, err := net.SplitHostPort(h.address); err == nil && h.endpoint != "" {
 				h.endpoint = joinPort(h.endpoint, port)
 			}
@@ -97,14 +173,28 @@ func joinPort(host, port string) string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), port)
 }
 
+// has reports whether a fixed string of the lexicon is in the text.
+func (p *piece) has(word string) bool {
+	id, ok := theLexicon().ids[word]
+	if !ok {
+		return strings.Contains(p.lower, word)
+	}
+	return p.words.has(id)
+}
+
 // proxied reports whether the transport failed on its way to a forward proxy;
 // the peer is then the proxy, although the URL names the registry.
-func (p *piece) proxied() bool { return strings.Contains(p.lower[p.tail:], "proxyconnect tcp: ") }
+func (p *piece) proxied() bool {
+	return p.has("proxyconnect tcp: ") && strings.Contains(p.lower[p.tail:], "proxyconnect tcp: ")
+}
 
 // lookup reads "lookup NAME on SERVER: ...". Whatever follows, the layer is dns,
 // except for the node's own limits, which [piece.local] has read before.
 func (p *piece) lookup() (hit, bool) {
 	const word = "lookup "
+	if !p.has(word) {
+		return hit{}, false
+	}
 	for end := len(p.lower); ; {
 		i := strings.LastIndex(p.lower[:end], word)
 		if i < 0 {
@@ -163,20 +253,30 @@ func validName(s string) bool {
 // socket reads "dial tcp ADDRESS: ...", "read tcp A->B: ..." and the like.
 func (p *piece) socket() (hit, bool) {
 	at, word := -1, ""
-	for _, w := range []string{"dial tcp", "read tcp", "write tcp", "dial tcp4", "dial tcp6"} {
-		if i := strings.LastIndex(p.lower, w+" "); i > at {
-			at, word = i, w
-		} else if i := strings.LastIndex(p.lower, w+": "); i > at {
+	for _, w := range [...]string{"dial tcp", "read tcp", "write tcp"} {
+		if !p.has(w) {
+			continue
+		}
+		if i := strings.LastIndex(p.lower, w); i > at {
 			at, word = i, w
 		}
 	}
 	if at < 0 {
 		return hit{}, false
 	}
+	for _, family := range [...]string{"4", "6"} {
+		if strings.HasPrefix(p.lower[at+len(word):], family) {
+			word += family
+			break
+		}
+	}
+	if at+len(word) == len(p.flat) {
+		return hit{}, false // cut
+	}
 	rest := p.flat[at+len(word):]
 	address := ""
 	if rest[0] == ' ' {
-		i := strings.Index(rest, ": ")
+		i := strings.Index(rest[:min(len(rest), 300)], ": ")
 		if i < 0 {
 			return hit{}, false
 		}
@@ -218,35 +318,31 @@ func (p *piece) socket() (hit, bool) {
 
 // certificate reads what crypto/x509 prints.
 func (p *piece) certificate() (hit, bool) {
+	if !p.has("x509: ") {
+		return hit{}, false
+	}
 	i := strings.Index(p.lower[p.tail:], "x509: ")
 	if i < 0 {
 		return hit{}, false
 	}
-	rest := p.flat[p.tail+i+len("x509: "):]
-	lower := p.lower[p.tail+i+len("x509: "):]
-	has := func(w string) bool { return strings.Contains(lower, w) }
-	h := hit{}
-	switch {
-	case has("insecure algorithm"):
-		h.cause = TLSWeakSignature
-	case has("cannot sign this kind of certificate"):
-		h.cause = TLSWrongKeyUsage
-	case has("signed by unknown authority"), has("no valid chains built"), has("does not match subject of issuing certificate"),
-		has("issuer name does not match subject"), has("certificate is not trusted"), has("failed to load system roots"):
-		h.cause = TLSUnknownAuthority
-	case has("has expired or is not yet valid"), has("certificate is expired"):
+	at := p.tail + i
+	w, ok := p.matchBehind(certificateTable(), max(0, at-60))
+	if !ok {
+		p.stopped = true
+		return hit{}, false
+	}
+	h := w.hit()
+	h.nobody = p.proxied() // the certificate is the proxy's, which is not named
+	rest := p.flat[at+len("x509: "):]
+	switch w.cause {
+	case TLSExpired:
 		h.cause = validityCause(rest[:min(len(rest), 300)], nil, noTime)
-		if j := strings.Index(lower, "current time "); j >= 0 {
+		if j := strings.Index(rest[:min(len(rest), 300)], "current time "); j >= 0 {
 			detail, _, _ := strings.Cut(rest[j:], "\"")
 			h.facts = fact(FactMessage, detail[:min(len(detail), 100)])
 		}
-	case has("legacy common name"), has("is not valid for any names"):
-		h.cause = TLSNoSAN
-	case has("contain any ip sans"):
-		h.cause = TLSNoIPSAN
-	case strings.HasPrefix(lower, "certificate is valid for "):
-		h.cause = TLSHostnameMismatch
-		names, host, ok := strings.Cut(rest[len("certificate is valid for "):], ", not ")
+	case TLSHostnameMismatch:
+		names, host, ok := strings.Cut(strings.TrimPrefix(rest, "certificate is valid for "), ", not ")
 		if ok && len(names) <= 2048 {
 			h.facts = fact(FactNames, names)
 			if !p.hasReq {
@@ -257,12 +353,6 @@ func (p *piece) certificate() (hit, bool) {
 				h.endpoint = strings.TrimRight(host, ".:")
 			}
 		}
-	case has("incompatible key usage"), has("not authorized to sign"), has("not authorized for an extended key usage"),
-		has("too many intermediates"), has("unhandled critical extension"), has("name constraints"):
-		h.cause = TLSWrongKeyUsage
-	default:
-		p.stopped = true
-		return hit{}, false
 	}
 	return h, true
 }
@@ -270,49 +360,30 @@ func (p *piece) certificate() (hit, bool) {
 // handshake reads what crypto/tls prints besides certificates, and answers in
 // the wrong protocol.
 func (p *piece) handshake() (hit, bool) {
-	if i := strings.LastIndex(p.lower, "remote error: tls: "); i >= 0 {
-		if number, ok := alertNumber(p.flat[i+len("remote error: "):]); ok {
-			c, alternatives := alertCause(number)
-			return hit{cause: c, facts: alertFacts(number), alternatives: alternatives}, true
+	if p.has("remote error: tls: ") {
+		i := strings.LastIndex(p.lower, "remote error: tls: ")
+		number, ok := alertNumber(p.flat[i+len("remote error: "):])
+		if !ok {
+			p.stopped = true
+			return hit{}, false
 		}
-		p.stopped = true
-		return hit{}, false
+		c, alternatives := alertCause(number)
+		return hit{cause: c, facts: alertFacts(number), alternatives: alternatives, nobody: p.proxied()}, true
 	}
-	for _, w := range handshakeWords {
-		if p.has(w.words) {
-			return hit{cause: w.cause}, true
-		}
+	if w, ok := p.match(handshakeTable()); ok {
+		h := w.hit()
+		h.nobody = p.proxied()
+		return h, true
 	}
-	if i := strings.Index(p.lower, "malformed http response "); i >= 0 {
+	if p.has("malformed http response ") {
+		i := strings.Index(p.lower, "malformed http response ")
 		// \x15\x03 is the head of a TLS alert record.
 		if strings.HasPrefix(strings.TrimLeft(p.lower[i+len("malformed http response "):], `"\`), "x15") {
 			return hit{cause: TLSHTTPSResponseToHTTPClient}, true
 		}
 		return hit{cause: EndpointMalformedResponse}, true
 	}
-	// A peer that speaks before it is asked, as mail and SSH servers do, makes
-	// net/http print the last of these.
-	if p.has("malformed http status code ") || p.has("malformed http version ") || p.has("malformed mime header") ||
-		p.has("readlooppeekfaillocked: %!w(<nil>)") {
-		return hit{cause: EndpointMalformedResponse}, true
-	}
 	return hit{}, false
-}
-
-var handshakeWords = []struct {
-	words string
-	cause Cause
-}{
-	{"server gave http response to https client", TLSHTTPResponseToHTTPSClient},
-	{"http request to an https server", TLSHTTPSResponseToHTTPClient},
-	{"plain http request was sent to https port", TLSHTTPSResponseToHTTPClient},
-	{"server selected unsupported protocol version", TLSProtocolVersion},
-	{"no supported versions satisfy", TLSProtocolVersion},
-	{"unsupported cipher suite", TLSCipherMismatch},
-	{"unconfigured cipher suite", TLSCipherMismatch},
-	{"first record does not look like a tls handshake", TLSNotTLS},
-	{"tls: oversized record received", TLSNotTLS},
-	{"tls: unsupported sslv2 handshake received", TLSNotTLS},
 }
 
 // goWords are the exact texts of errors that the standard library keeps to
@@ -332,36 +403,28 @@ var goWords = map[string]struct{}{
 
 // transport reads what net/http prints about a request that got no answer.
 func (p *piece) transport() (hit, bool) {
-	t := p.lower[p.tail:]
-	has := func(w string) bool { return strings.Contains(t, w) }
-	switch {
-	case has("tls handshake timeout"):
-		return hit{cause: EndpointTLSHandshakeTimeout}, true
-	case has("timeout awaiting response headers"):
-		return hit{cause: EndpointResponseHeaderTimeout}, true
-	case has("while waiting for connection"):
-		return hit{cause: RouteConnectWaitTimeout, alternatives: []Cause{DNSResolverTimeout, RouteConnectTimeout, EndpointTLSHandshakeTimeout}}, true
-	case has("request canceled (client.timeout exceeded while awaiting headers"):
-		// A connection was in use: net/http words the wait for one differently.
-		return hit{cause: EndpointResponseHeaderTimeout, alternatives: []Cause{EndpointTLSHandshakeTimeout, RouteConnectTimeout}}, true
-	case has("client.timeout exceeded while awaiting headers"):
-		return hit{cause: UnknownRequestDeadlineNoStage}, true
-	case has("context cancellation while reading body"):
-		return hit{cause: EndpointDownloadStalled}, true
-	case has("stopped after 10 redirects"):
-		return hit{cause: EndpointHTTPRedirectLoop}, true
-	case has("server response headers exceeded"):
-		return hit{cause: EndpointResponseTooLarge}, true
-	case has("failed to parse location header"):
-		return hit{cause: EndpointBadLocation}, true
-	case has("http2: server sent goaway"), has("stream error: stream id"), has("http2: client connection lost"), has("http2: server closed"):
-		i := max(strings.Index(t, "http2: "), strings.Index(t, "stream error: "))
-		words := p.flat[p.tail+i:]
-		return hit{cause: EndpointHTTP2StreamError, facts: fact(FactMessage, words[:min(len(words), 120)])}, true
-	case has("server closed idle connection"):
-		return hit{cause: EndpointConnectionClosedEOF}, true
+	w, ok := p.matchBehind(transportTable(), p.tail)
+	if !ok {
+		return hit{}, false
 	}
-	return hit{}, false
+	h := w.hit()
+	switch w.cause {
+	case RouteConnectWaitTimeout:
+		h.alternatives = []Cause{DNSResolverTimeout, RouteConnectTimeout, EndpointTLSHandshakeTimeout}
+	case UnknownRequestDeadlineNoStage:
+		h.alternatives = []Cause{DNSResolverTimeout, RouteConnectTimeout, EndpointTLSHandshakeTimeout, EndpointResponseHeaderTimeout}
+	case EndpointResponseHeaderTimeout:
+		if strings.Contains(w.words, "client.timeout") {
+			h.alternatives = []Cause{EndpointTLSHandshakeTimeout, RouteConnectTimeout}
+		}
+	case EndpointHTTP2StreamError:
+		words := p.flat[strings.LastIndex(p.lower, w.words):]
+		h.facts = fact(FactMessage, words[:min(len(words), 120)])
+	}
+	if h.cause == EndpointTLSHandshakeTimeout && p.proxied() {
+		h.nobody = true
+	}
+	return h, true
 }
 
 // proxyPhrase reads a bare status phrase right after the URL. net/http prints
@@ -380,11 +443,14 @@ func (p *piece) proxyPhrase() (hit, bool) {
 	phrase, _, _ = strings.Cut(phrase, "\"")
 	phrase, _, _ = strings.Cut(phrase, ", ")
 	phrase = strings.TrimRight(phrase, " .)]'")
-	if len(phrase) < 3 || len(phrase) > 60 || phrase[0] < 'A' || phrase[0] > 'Z' || phrase == "EOF" {
+	if len(phrase) < 3 || len(phrase) > 80 || phrase[0] < 'A' || phrase[0] > 'Z' || phrase == "EOF" {
 		return hit{}, false
 	}
 	for _, c := range phrase {
-		if c != ' ' && c != '-' && c != '\'' && (c < 'A' || c > 'z' || (c > 'Z' && c < 'a')) {
+		if strings.ContainsRune(" -'()/", c) || (c >= '0' && c <= '9') {
+			continue
+		}
+		if c < 'A' || c > 'z' || (c > 'Z' && c < 'a') {
 			return hit{}, false
 		}
 	}

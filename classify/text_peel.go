@@ -87,7 +87,11 @@ func isAge(word string) bool {
 
 // splitAttempts returns the attempts that one record joins: the kubelet's
 // "[a, b]" over credentials, CRI-O's list of mirrors, image before artifact.
-func splitAttempts(record string) []attempt {
+func splitAttempts(p *piece) []attempt {
+	record := p.s
+	if !p.has("pull image err: ") && !p.has("mirrors also failed: [") && !p.has("fallback sources also failed: [") && strings.IndexByte(record, '[') < 0 {
+		return []attempt{{text: record}}
+	}
 	if i := strings.Index(record, "pull image err: "); i >= 0 {
 		record = record[i+len("pull image err: "):]
 		if j := strings.Index(record, "; artifact err: "); j >= 0 {

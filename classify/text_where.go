@@ -3,6 +3,7 @@ package classify
 import (
 	"net"
 	"strings"
+	"sync"
 )
 
 // operation reads what part of a pull the text is about: by the request first,
@@ -14,16 +15,38 @@ func (p *piece) operation(context string) Operation {
 			return op
 		}
 	}
-	text := p.lower + " " + context
-	for _, s := range stageWords {
-		for _, w := range s.words {
-			if strings.Contains(text, w) {
-				return s.operation
-			}
+	if p.has("lookup ") && !p.has("proxyconnect tcp: ") && p.lookupOf("index.docker.io", "registry-1.docker.io") {
+		return OperationResolveManifest // they serve the API only
+	}
+	words := p.words
+	if context != "" {
+		theLexicon().scan(context, &words)
+	}
+	for i, ids := range stageTable() {
+		if words.anyOf(ids) {
+			return stageWords[i].operation
 		}
 	}
 	return OperationUnknown
 }
+
+// lookupOf reports whether one of names is looked up.
+func (p *piece) lookupOf(names ...string) bool {
+	for _, name := range names {
+		if strings.Contains(p.lower, "lookup "+name) {
+			return true
+		}
+	}
+	return false
+}
+
+var stageTable = sync.OnceValue(func() [][]uint16 {
+	var ids [][]uint16
+	for _, s := range stageWords {
+		ids = append(ids, idsOf(s.words)())
+	}
+	return ids
+})
 
 // stageWords are the words with which the runtimes name the step, in the order
 // in which they are looked for: a token is asked for inside of a manifest
@@ -32,6 +55,7 @@ var stageWords = []struct {
 	operation Operation
 	words     []string
 }{
+	{OperationResolveManifest, []string{"/manifests/"}},
 	{OperationFetchToken, []string{
 		"anonymous token", "oauth token", "requesting bearer token", "decoding bearer token", "retrieve auth token", "obtain access token", "token response", "bearer auth challenge",
 		"token auth challenge", "include a token in the response",
@@ -42,21 +66,24 @@ var stageWords = []struct {
 		"httpreadseeker", "httpreaderseeker", "reading blob", "writing blob", "fetching blob", "pulling image configuration", "content descriptor",
 		"failed commit on ref", "short read: expected", "read expected number of bytes", "copying blob", "copying config", "failed to copy: ",
 		"config blob", "parsing image configuration", "download failed after attempts", "download failed, retrying", "happened during read",
+		"because of no progress in ", "for image pull progress", ": downloading [", "filesystem layer verification",
 	}},
 	{OperationResolveManifest, []string{
 		"failed to resolve", "reading manifest", "pinging container registry", "pinging docker registry", "fetching manifest", "manifest for ",
 		"initializing source docker", "manifest unknown", "content at ", "failed with status code [manifests", "choosing image instance", "trying to pull repository",
+		"load metadata", "resolve source metadata", "resolve image config", "permission for manifest", "image to digest", "get checksum for docker",
+		"named manifest", "manifest tagged by", "mirror resolve retries", "resolve mirror for key", "getting image source",
 	}},
 }
 
 // namedHost returns the registry host that CRI-O names without a URL:
 // "reading manifest TAG in HOST/REPO: ...", "pinging container registry HOST: ...".
 func (p *piece) namedHost() string {
-	for _, m := range []string{"reading manifest ", "pinging container registry ", "pinging docker registry "} {
-		i := strings.LastIndex(p.lower, m)
-		if i < 0 {
+	for _, m := range [...]string{"reading manifest ", "pinging container registry ", "pinging docker registry "} {
+		if !p.has(m) {
 			continue
 		}
+		i := strings.LastIndex(p.lower, m)
 		rest := p.flat[i+len(m):]
 		rest = rest[:min(len(rest), 512)]
 		if strings.HasPrefix(m, "reading") {
@@ -77,16 +104,30 @@ func (p *piece) namedHost() string {
 	return ""
 }
 
-// sandbox reports whether the lower-case text is about the pod sandbox's own
-// image, which has none of the pod's credentials.
-func sandbox(lower string) bool {
-	switch {
-	case strings.Contains(lower, "sandbox image"), strings.Contains(lower, "failed to create pod sandbox"),
-		strings.Contains(lower, "failed create pod sandbox"), strings.Contains(lower, "creating pod sandbox"),
-		strings.Contains(lower, "failedcreatepodsandbox"):
-		return speaksOfPull(lower) || strings.Contains(lower, "pulling image") || strings.Contains(lower, "docker://")
+// sandbox reports whether the text is about the pod sandbox's own image, which
+// has none of the pod's credentials.
+func (p *piece) sandbox() bool {
+	return p.words.anyOf(sandboxTable()) && (p.words.anyOf(pullTable()) || p.has("pulling image") || p.has("docker://"))
+}
+
+var sandboxTable = idsOf(sandboxWords)
+
+var sandboxWords = []string{
+	"sandbox image", "failed to create pod sandbox", "failed create pod sandbox", "creating pod sandbox", "failedcreatepodsandbox",
+	"createpodsandbox for pod", "error creating pod sandbox",
+}
+
+// pauseImage reports whether a reference names the pod sandbox's image, by the
+// name that it has everywhere.
+func pauseImage(ref string) bool {
+	name := ref[strings.LastIndexByte(ref, '/')+1:]
+	name, _, _ = strings.Cut(name, "@")
+	name, _, _ = strings.Cut(name, ":")
+	name = strings.TrimPrefix(name, "mirrored-")
+	for _, arch := range [...]string{"-amd64", "-arm64", "-arm", "-ppc64le", "-s390x", "-windows"} {
+		name = strings.TrimSuffix(name, arch)
 	}
-	return false
+	return name == "pause"
 }
 
 // decide names the probes that would settle what a text can only suggest.

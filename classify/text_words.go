@@ -8,111 +8,28 @@ import (
 // noTime makes validityCause decide by the text alone.
 var noTime time.Time
 
-// phrase is a fixed string of a runtime and what it says. All of also must be
-// in the text, too.
-type phrase struct {
-	words     string
-	also      string
-	cause     Cause
-	operation Operation // "" = read from the rest of the text
-}
+var (
+	localTable       = compile(localPhrases)
+	contentTable     = compile(contentPhrases)
+	identityTable    = compile(identityPhrases)
+	deniedTable      = compile(deniedPhrases)
+	messageTable     = compile(messagePhrases)
+	certificateTable = compile(certificatePhrases)
+	handshakeTable   = compile(handshakePhrases)
+	transportTable   = compile(transportPhrases)
+)
 
 // local reads refusals of the node itself: they are printed by the kubelet and
 // the runtime about their own state, whatever else the text holds.
-func (p *piece) local() (hit, bool) { return p.firstPhrase(localPhrases) }
-
-func (p *piece) firstPhrase(phrases []phrase) (hit, bool) {
-	for _, w := range phrases {
-		if p.has(w.words) && p.has(w.also) {
-			h := hit{cause: w.cause, operation: w.operation}
-			if w.operation == OperationUnknown {
-				return h, true // nothing left the node: no endpoint either
-			}
-			return h, true
-		}
-	}
-	return hit{}, false
-}
-
-var localPhrases = []phrase{
-	{"pull qps exceeded", "", NodePullQPSExceeded, OperationUnknown},
-	{"not present with pull policy of never", "", NodeNeverPullPolicy, OperationUnknown},
-	{"errimageneverpull", "", NodeNeverPullPolicy, OperationUnknown},
-	{"no space left on device", "", NodeDiskFull, ""},
-	{"disk quota exceeded", "", NodeDiskFull, ""},
-	{"there is not enough space on the disk", "", NodeDiskFull, ""},
-	{"too many open files", "", NodeLocalLimit, ""},
-	{"no buffer space available", "", NodeLocalLimit, ""},
-
-	{"signaturevalidationfailed", "", NodeSignaturePolicyRejected, ""},
-	{"source image rejected: ", "", NodeSignaturePolicyRejected, ""},
-	{"signature validation failed", "", NodeSignaturePolicyRejected, ""},
-	{"image verifier ", " blocked pull of ", NodeSignaturePolicyRejected, ""},
-	{"a signature was required, but no signature exists", "", NodeSignaturePolicyRejected, ""},
-
-	{"error getting credentials", "", IdentityCredentialPluginFailed, OperationUnknown},
-	{"credential provider plugin", "", IdentityCredentialPluginFailed, OperationUnknown},
-	{"exec: \"docker-credential-", "", IdentityCredentialPluginFailed, OperationUnknown},
-	{"invalid decoded auth", "", IdentityPullSecretInvalid, OperationUnknown},
-	{"dockerconfigjson", "invalid", IdentityPullSecretInvalid, OperationUnknown},
-
-	{"invalid reference format", "", ImageInvalidReference, OperationUnknown},
-	{"invalidimagename", "", ImageInvalidReference, OperationUnknown},
-	{"couldn't parse image", "", ImageInvalidReference, OperationUnknown},
-	{"failed to parse image reference", "", ImageInvalidReference, OperationUnknown},
-	{": object required", "", ImageInvalidReference, OperationUnknown},
-	{"short-name ", "did not resolve to an alias", ImageShortNameUnresolved, OperationUnknown},
-	{"short-name resolution enforced", "", ImageShortNameUnresolved, OperationUnknown},
-	{"no registries configured while trying to pull an unqualified image", "", ImageShortNameUnresolved, OperationUnknown},
-	{"short name mode is enforcing", "", ImageShortNameUnresolved, OperationUnknown},
-
-	{"registry ", " is blocked in ", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"loading registries configuration", "", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"invalid policy in ", "", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"no resolve hosts: not found", "", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"no pull hosts: not found", "", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"unable to read ca cert ", "", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"unable to load ca cert ", "", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"unable to read cert file ", "", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"failed to load x509 key pair", "", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"unable to initialize cert pool", "", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"failed to load ca file", "", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"failed to load cert file", "", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"for client certificate", "missing key ", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"missing client certificate ", " for key ", NodeRuntimeConfigInvalid, OperationUnknown},
-	{"invalid proxy address ", "", NodeRuntimeConfigInvalid, OperationUnknown},
-
-	{"dial unix ", "", NodeRuntimeUnavailable, OperationUnknown},
-	{"cannot connect to the docker daemon", "", NodeRuntimeUnavailable, OperationUnknown},
-
-	{"because of no progress in ", "", EndpointDownloadStalled, ""},
-	{"because it exceeded image pull deadline", "", EndpointDownloadStalled, ""},
-	{"waiting up to ", "for image pull progress", EndpointDownloadStalled, ""},
-
-	{"archive/tar: invalid tar header", "", ImageLayerUnreadable, OperationExtract},
-	{"gzip: invalid header", "", ImageLayerUnreadable, OperationExtract},
-	{"wrong diff id calculated on extraction", "", ImageDigestMismatch, OperationExtract},
-	{"extraction snapshot", "failed to prepare", NodeSnapshotterError, OperationExtract},
-	{"extraction snapshot", "unable to prepare", NodeSnapshotterError, OperationExtract},
-	{"unable to resolve snapshotter", "", NodeSnapshotterError, OperationExtract},
-	{"failed to stat snapshot ", "", NodeSnapshotterError, OperationExtract},
-	{"failed to commit snapshot ", "", NodeSnapshotterError, OperationExtract},
-	{"failed to extract layer ", "", NodeExtractFailed, OperationExtract},
-	{"failed to register layer: ", "", NodeExtractFailed, OperationExtract},
-	{"hcsshim::importlayer", "", NodeExtractFailed, OperationExtract},
-	{"hcsshim::processbaselayer", "", NodeExtractFailed, OperationExtract},
-	{"adding layer with blob ", "", NodeExtractFailed, OperationExtract},
-	{"unpack image on snapshotter ", "content digest sha256:", NodeContentStoreError, OperationExtract},
-	{"content digest sha256:", ": not found", NodeContentStoreError, ""},
-
-	{"unable to retrieve some image pull secrets", "", IdentityPullSecretMissing, OperationUnknown},
-	{"unable to retrieve pull secret", "", IdentityPullSecretMissing, OperationUnknown},
+func (p *piece) local() (hit, bool) {
+	w, ok := p.match(localTable())
+	return w.hit(), ok
 }
 
 // content reads what the runtimes print about the image itself.
 func (p *piece) content() (hit, bool) {
-	h, ok := p.firstPhrase(contentPhrases)
-	if ok {
+	if w, ok := p.match(contentTable()); ok {
+		h := w.hit()
 		h.facts = append(h.facts, p.digestFacts(h.cause)...)
 		if h.cause == ImageRepositoryUnknown || h.cause == ImageManifestUnknown {
 			h.alternatives = []Cause{IdentityAccessDeniedOrMissing}
@@ -120,48 +37,11 @@ func (p *piece) content() (hit, bool) {
 		return h, true
 	}
 	if ref, ok := p.bareNotFound(); ok {
-		return hit{cause: ImageNotFound, facts: fact(FactImage, ref), alternatives: []Cause{IdentityAccessDeniedOrMissing}}, true
+		// Since containerd 2.0 a mirror that lacks the image hides what the
+		// registry itself said.
+		return hit{cause: ImageNotFound, facts: fact(FactImage, ref), alternatives: []Cause{IdentityAccessDeniedOrMissing, RegistryMirrorMiss}}, true
 	}
 	return hit{}, false
-}
-
-var contentPhrases = []phrase{
-	{"no match for platform in manifest", "", ImagePlatformMismatch, OperationResolveManifest},
-	{"no matching manifest for ", "", ImagePlatformMismatch, OperationResolveManifest},
-	{"no image found in image index for architecture", "", ImagePlatformMismatch, OperationResolveManifest},
-	{"no image found in manifest list for architecture", "", ImagePlatformMismatch, OperationResolveManifest},
-	{"image operating system ", "cannot be used on this platform", ImagePlatformMismatch, ""},
-	{"-based image is incompatible with a ", "", ImagePlatformMismatch, ""},
-
-	{"unexpected commit digest ", "", ImageDigestMismatch, ""},
-	{"digest did not match, expected ", "", ImageDigestMismatch, OperationFetchBlob},
-	{"filesystem layer verification failed for digest", "", ImageDigestMismatch, OperationFetchBlob},
-	{"manifest verification failed for digest", "", ImageDigestMismatch, OperationResolveManifest},
-	{"failed size validation: ", "", ImageSizeMismatch, ""},
-	{"unexpected commit size ", "", ImageSizeMismatch, ""},
-	{"read past expected size", "", ImageSizeMismatch, OperationFetchBlob},
-
-	{"schema 1 image manifests are no longer supported", "", ImageUnsupportedMediaType, OperationResolveManifest},
-	{"pulling schema 1 images have been deprecated", "", ImageUnsupportedMediaType, OperationResolveManifest},
-	{"media type ", "is no longer supported since", ImageUnsupportedMediaType, OperationResolveManifest},
-	{"manifest.v1+prettyjws", "not supported", ImageUnsupportedMediaType, OperationResolveManifest},
-	{"unsupported manifest media type", "", ImageUnsupportedMediaType, OperationResolveManifest},
-	{"unsupported schema version", "", ImageUnsupportedMediaType, OperationResolveManifest},
-	{"mediatype in manifest should be", "", ImageUnsupportedMediaType, OperationResolveManifest},
-
-	{"reports content size of zero", "", EndpointMalformedResponse, OperationResolveManifest},
-	{"could not fetch content descriptor", "from remote: not found", ImageBlobUnknown, OperationFetchBlob},
-	{"number of layers and diffids don't match", "", ImageManifestInvalid, ""},
-	{"mismatched image rootfs and manifest layers", "", ImageManifestInvalid, ""},
-
-	{"manifest unknown", "", ImageManifestUnknown, ""},
-	{"manifest_unknown", "", ImageManifestUnknown, ""},
-	{"name unknown", "", ImageRepositoryUnknown, ""},
-	{"name_unknown", "", ImageRepositoryUnknown, ""},
-	{"repository name not known to registry", "", ImageRepositoryUnknown, ""},
-	{"unknown blob", "", ImageBlobUnknown, OperationFetchBlob},
-	{"blob unknown", "", ImageBlobUnknown, OperationFetchBlob},
-	{"blob_unknown", "", ImageBlobUnknown, OperationFetchBlob},
 }
 
 // digestFacts returns the digests around a mismatch or a missing blob.
@@ -212,10 +92,20 @@ func digestAfter(text, marker string) string {
 // says about a 404. Other things are "not found", too, so the words before must
 // be a reference.
 func (p *piece) bareNotFound() (string, bool) {
+	if !p.has("not found") {
+		return "", false
+	}
 	text := strings.TrimRight(p.flat, " .\"')]")
 	before, ok := strings.CutSuffix(text, ": not found")
 	if !ok {
-		return "", false
+		// Docker and old kubelets: image REF not found.
+		if before, ok = strings.CutSuffix(text, " not found"); !ok {
+			return "", false
+		}
+		image := before[:strings.LastIndexByte(before, ' ')+1]
+		if !strings.HasSuffix(image, "image ") && !strings.HasSuffix(image, "manifest ") {
+			return "", false
+		}
 	}
 	ref := before[strings.LastIndexAny(before, " \"(")+1:]
 	if !strings.Contains(ref, "/") || strings.HasPrefix(ref, "/") || strings.Contains(ref, "://") {
@@ -227,9 +117,6 @@ func (p *piece) bareNotFound() (string, bool) {
 
 // identity reads refusals and throttling that are printed without a status.
 func (p *piece) identity() (hit, bool) {
-	if h, ok := p.firstPhrase(identityPhrases); ok {
-		return h, true
-	}
 	lower := p.lower
 	if deniesSource(lower) {
 		h := hit{cause: EndpointSourceAddressDenied}
@@ -238,59 +125,56 @@ func (p *piece) identity() (hit, bool) {
 		}
 		return h, true
 	}
-	switch {
-	case p.has("upstream repository is not configured"):
-		return hit{cause: RegistryUpstreamFailed}, true
-	case tokenExpired(lower):
-		return hit{cause: IdentityTokenExpired}, true
-	case p.has("unable to retrieve auth token"):
+	if p.has("unable to retrieve auth token") {
 		// CRI-O prints "invalid username/password" for any 401 of the token
 		// endpoint, also when it had no login to offer.
 		return hit{cause: IdentityTokenFetchDenied, operation: OperationFetchToken, alternatives: []Cause{IdentityBadCredentials}}, true
-	case badLogin(lower):
-		return hit{cause: IdentityBadCredentials}, true
 	}
-	if message, ok := codeWord(p.flat, lower, "denied"); ok {
-		return hit{cause: IdentityAccessDeniedOrMissing, facts: fact(FactMessage, message), alternatives: []Cause{IdentityForbidden}}, true
+	if w, ok := p.match(identityTable()); ok {
+		return w.hit(), true
 	}
-	if message, ok := codeWord(p.flat, lower, "unauthorized"); ok {
-		if strings.Contains(lower, "cannot be authenticated with the token") {
-			return hit{cause: IdentityTokenRejected, facts: fact(FactMessage, message)}, true
+	message, denied := codeWord(p.flat, lower, "denied")
+	unauthorized := false
+	if !denied {
+		message, unauthorized = codeWord(p.flat, lower, "unauthorized")
+	}
+	facts := fact(FactMessage, message)
+	if w, ok := p.match(messageTable()); ok {
+		h := w.hit()
+		h.facts = facts
+		return h, true
+	}
+	switch {
+	case denied:
+		return hit{cause: IdentityAccessDeniedOrMissing, facts: facts, alternatives: []Cause{IdentityForbidden}}, true
+	case unauthorized:
+		return hit{cause: IdentityUnauthorized, facts: facts}, true
+	}
+	w, ok := p.match(deniedTable())
+	return w.hit(), ok
+}
+
+// secret reads the errors of a JSON decoder that stand alone behind the
+// kubelet's words: the kubelet reads pull secrets, and prints no more than that.
+func (p *piece) secret() (hit, bool) {
+	if p.hasReq {
+		return hit{}, false
+	}
+	core := p.lower
+	for _, wrapper := range [...]string{"failed to pull image \"", "error: "} {
+		if i := strings.LastIndex(core, wrapper); i >= 0 {
+			core = core[i+len(wrapper):]
+			if _, rest, ok := strings.Cut(core, "\": "); ok && wrapper != "error: " {
+				core = rest
+			}
 		}
-		return hit{cause: IdentityUnauthorized, facts: fact(FactMessage, message)}, true
 	}
-	return p.firstPhrase(deniedPhrases)
-}
-
-var identityPhrases = []phrase{
-	{"toomanyrequests", "", RegistryRateLimited, ""},
-	{"too many requests to registry", "", RegistryRateLimited, ""},
-	{"429 too many requests", "", RegistryRateLimited, ""},
-	{"pull rate limit", "", RegistryRateLimited, ""},
-	{"cannot be pulled due to configured policy", "", RegistryPolicyBlocked, ""},
-	{"error unmarshalling content", "character '<'", EndpointHTMLInsteadOfRegistry, ""},
-	{"does not match bearer token resource", "", IdentityTokenRejected, ""},
-	{"authorization status: 401", "", IdentityUnauthorized, ""},
-	{"no basic auth credentials", "", IdentityNoBasicAuth, ""},
-	{"insufficient_scope", "", IdentityInsufficientScope, ""},
-	{"server message: invalid_token", "", IdentityTokenRejected, ""},
-	{"did not include a token in the response", "", IdentityTokenMalformed, OperationFetchToken},
-	{"unable to decode token response", "character '<'", EndpointHTMLInsteadOfRegistry, OperationFetchToken},
-	{"decoding bearer token", "character '<'", EndpointHTMLInsteadOfRegistry, OperationFetchToken},
-	{"unable to decode token response", "", IdentityTokenMalformed, OperationFetchToken},
-	{"no realm specified for token auth challenge", "", EndpointBadRealm, OperationFetchToken},
-	{"invalid token auth challenge realm", "", EndpointBadRealm, OperationFetchToken},
-	{"missing realm in bearer auth challenge", "", EndpointBadRealm, OperationFetchToken},
-	{"failed to find supported auth scheme", "", IdentityChallengeUnsupported, ""},
-}
-
-// deniedPhrases are answers that are the same for "no right" and "no such
-// repository", read last because they also wrap others.
-var deniedPhrases = []phrase{
-	{"requested access to the resource is denied", "", IdentityAccessDeniedOrMissing, ""},
-	{": authentication required", "", IdentityUnauthorized, ""},
-	{"does not exist or no pull access", "", IdentityAccessDeniedOrMissing, ""},
-	{"pull access denied", "repository does not exist or may require", IdentityAccessDeniedOrMissing, ""},
+	for _, w := range [...]string{"invalid character ", "unexpected end of json input", "json: cannot unmarshal ", "illegal base64 data"} {
+		if strings.HasPrefix(core, w) {
+			return hit{cause: IdentityPullSecretInvalid, operation: OperationUnknown}, true
+		}
+	}
+	return hit{}, false
 }
 
 // codeWord finds word where a registry's error code stands: after a colon or at
@@ -339,9 +223,41 @@ func (p *piece) end() (hit, bool) {
 	case strings.Contains(lower, "context canceled"), strings.Contains(lower, "request canceled"), strings.Contains(lower, "operation was canceled"):
 		return hit{cause: UnknownCanceledNoCause}, true
 	}
-	text := strings.TrimRight(p.lower, " ")
-	if (strings.HasSuffix(text, ":") || strings.HasSuffix(text, "...")) && (p.has("failed to pull ") || p.has("pull and unpack image")) {
+	if p.truncated() {
 		return hit{cause: UnknownTruncatedNoCause, operation: OperationUnknown}, true
 	}
 	return hit{}, false
+}
+
+// truncated reports whether the text says that a pull failed and is cut off
+// inside one of the wrappers, before any cause.
+func (p *piece) truncated() bool {
+	if !p.has("failed to pull ") && !p.has("pull and unpack image") && !p.has("errimagepull:") {
+		return false
+	}
+	text := strings.TrimRight(p.lower, " \"'")
+	bare := strings.TrimSuffix(strings.TrimRight(text, "."), "\u2026")
+	if bare != text && strings.HasSuffix(text, "...") || strings.HasSuffix(text, "\u2026") || strings.HasSuffix(text, ":") || strings.HasSuffix(text, " desc =") {
+		return true
+	}
+	for _, w := range wrapperWords {
+		for n := min(len(w)-1, len(bare)); n >= 4; n-- {
+			if strings.HasSuffix(bare, w[:n]) && (n == len(bare) || !isLetter(bare[len(bare)-n-1])) {
+				return true
+			}
+		}
+	}
+	// A reference whose quote never closes.
+	if i := strings.LastIndex(bare, "image \""); i >= 0 && strings.IndexByte(p.lower[i+len("image \""):], '"') < 0 {
+		return true
+	}
+	return false
+}
+
+// wrapperWords are what a cut may leave the head of.
+var wrapperWords = []string{
+	"this may be because there are no credentials on this request", "rpc error: code = unknown desc = ", "failed to pull and unpack image ",
+	"failed to resolve reference ", "failed to do request: ", "failed to copy: httpreadseeker: failed open: ", "error response from daemon: ",
+	"failed to authorize: failed to fetch anonymous token: ", "failed to authorize: failed to fetch oauth token: ", "initializing source docker://",
+	"pinging container registry ", "unexpected status from head request to https://", "unexpected status from get request to https://", "dial tcp: lookup ",
 }

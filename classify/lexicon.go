@@ -1,0 +1,174 @@
+package classify
+
+import (
+	"slices"
+	"sync"
+)
+
+// lexicon finds all the fixed strings of the readers in one pass over a text:
+// an Aho-Corasick automaton with every transition worked out. Looking for each
+// string on its own would read a text some hundred times.
+//
+// It reads letters without case and line breaks as spaces, so that it gives the
+// same answer for a text as for [piece].lower.
+type lexicon struct {
+	class [256]uint8 // byte -> column; 0 = in no word
+	width int
+	next  []uint16 // state*width + class -> state
+	found [][]uint16
+	ids   map[string]uint16
+}
+
+// wordSet is a set of words of the lexicon.
+type wordSet [maxWords / 64]uint64
+
+// maxWords bounds the lexicon; a test fails before the tables outgrow it.
+const maxWords = 768
+
+func (s *wordSet) has(id uint16) bool { return s[id/64]&(1<<(id%64)) != 0 }
+
+// theLexicon is built when the first text is read; a program that never reads
+// one pays nothing.
+var theLexicon = sync.OnceValue(func() *lexicon {
+	var words []string
+	for _, t := range phraseTables() {
+		for _, p := range *t {
+			words = append(words, p.words, p.also)
+		}
+	}
+	for _, s := range stageWords {
+		words = append(words, s.words...)
+	}
+	for _, list := range [][]string{pullWords, sandboxWords, backoffWords, markerWords} {
+		words = append(words, list...)
+	}
+	return newLexicon(words)
+})
+
+func newLexicon(words []string) *lexicon {
+	l := &lexicon{ids: map[string]uint16{}, width: 1}
+	slices.Sort(words)
+	words = slices.Compact(words)
+	for len(words) > 0 && words[0] == "" {
+		words = words[1:]
+	}
+	for _, w := range words {
+		for i := range len(w) {
+			if l.class[w[i]] == 0 {
+				l.class[w[i]] = uint8(l.width)
+				l.width++
+			}
+		}
+	}
+	for c := 'A'; c <= 'Z'; c++ {
+		l.class[c] = l.class[c+'a'-'A']
+	}
+	for _, c := range "\n\r\t" {
+		l.class[c] = l.class[' ']
+	}
+	l.addState()
+	for i, w := range words {
+		state := uint16(0)
+		for j := range len(w) {
+			at := int(state)*l.width + int(l.class[w[j]])
+			if l.next[at] == 0 {
+				l.next[at] = uint16(len(l.found))
+				l.addState()
+			}
+			state = l.next[at]
+		}
+		l.found[state] = append(l.found[state], uint16(i))
+		l.ids[w] = uint16(i)
+	}
+	l.link()
+	return l
+}
+
+func (l *lexicon) addState() {
+	l.next = append(l.next, make([]uint16, l.width)...)
+	l.found = append(l.found, nil)
+}
+
+// link turns the tree of words into the automaton, breadth first: what a state
+// cannot go on with, the longest proper suffix of it can.
+func (l *lexicon) link() {
+	fail := make([]uint16, len(l.found))
+	var queue []uint16
+	for c := range l.width {
+		if s := l.next[c]; s != 0 {
+			queue = append(queue, s)
+		}
+	}
+	for len(queue) > 0 {
+		state := queue[0]
+		queue = queue[1:]
+		l.found[state] = append(l.found[state], l.found[fail[state]]...)
+		for c := range l.width {
+			at, other := int(state)*l.width+c, l.next[int(fail[state])*l.width+c]
+			if s := l.next[at]; s != 0 {
+				fail[s] = other
+				queue = append(queue, s)
+			} else {
+				l.next[at] = other
+			}
+		}
+	}
+}
+
+// scan adds the words that text holds to set.
+func (l *lexicon) scan(text string, set *wordSet) {
+	state, next, width := 0, l.next, l.width
+	for i := range len(text) {
+		state = int(next[state*width+int(l.class[text[i]])])
+		for _, id := range l.found[state] {
+			set[id/64] |= 1 << (id % 64)
+		}
+	}
+}
+
+// table is a list of phrases with their words looked up.
+type table struct {
+	phrases []phrase
+	first   []uint16
+	also    []uint16 // noWord = nothing more is asked for
+}
+
+const noWord = maxWords
+
+// compile looks up the words of a list of phrases, once.
+func compile(phrases []phrase) func() *table {
+	return sync.OnceValue(func() *table {
+		l, t := theLexicon(), &table{phrases: phrases}
+		for _, p := range phrases {
+			t.first = append(t.first, l.ids[p.words])
+			if p.also == "" {
+				t.also = append(t.also, noWord)
+			} else {
+				t.also = append(t.also, l.ids[p.also])
+			}
+		}
+		return t
+	})
+}
+
+// idsOf looks up a plain list of words, once.
+func idsOf(words []string) func() []uint16 {
+	return sync.OnceValue(func() []uint16 {
+		l := theLexicon()
+		ids := make([]uint16, 0, len(words))
+		for _, w := range words {
+			ids = append(ids, l.ids[w])
+		}
+		return ids
+	})
+}
+
+// anyOf reports whether set holds one of ids.
+func (s *wordSet) anyOf(ids []uint16) bool {
+	for _, id := range ids {
+		if s.has(id) {
+			return true
+		}
+	}
+	return false
+}

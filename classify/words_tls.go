@@ -1,0 +1,101 @@
+package classify
+
+// certificatePhrases are what crypto/x509 prints after "x509: ", in the order in
+// which they decide: a reason in brackets is nearer than the words before.
+var certificatePhrases = []phrase{
+	{"insecure algorithm", "", TLSWeakSignature, "", ""},
+	{"cannot sign this kind of certificate", "", TLSWrongKeyUsage, "", ""},
+	{"failed to load system roots", "", TLSNoSystemRoots, "", TLSUnknownAuthority},
+	{"signed by unknown authority", "", TLSUnknownAuthority, "", ""},
+	{"no valid chains built", "", TLSUnknownAuthority, "", ""},
+	{"does not match subject of issuing certificate", "", TLSUnknownAuthority, "", ""},
+	{"issuer name does not match subject", "", TLSUnknownAuthority, "", ""},
+	{"certificate is not trusted", "", TLSUnknownAuthority, "", ""},
+	{"has expired or is not yet valid", "", TLSExpired, "", ""},
+	{"certificate is expired", "", TLSExpired, "", ""},
+	{"legacy common name", "", TLSNoSAN, "", ""},
+	{"is not valid for any names", "", TLSNoSAN, "", ""},
+	{"contain any ip sans", "", TLSNoIPSAN, "", ""},
+	{"certificate is valid for ", "", TLSHostnameMismatch, "", ""},
+	{"certificate is not valid for ", "", TLSHostnameMismatch, "", ""},
+	{"incompatible key usage", "", TLSWrongKeyUsage, "", ""},
+	{"not authorized to sign", "", TLSWrongKeyUsage, "", ""},
+	{"not authorized for an extended key usage", "", TLSWrongKeyUsage, "", ""},
+	{"too many intermediates", "", TLSWrongKeyUsage, "", ""},
+	{"unhandled critical extension", "", TLSWrongKeyUsage, "", ""},
+	{"name constraints", "", TLSWrongKeyUsage, "", ""},
+	{"not permitted by any constraint", "", TLSWrongKeyUsage, "", ""},
+	{"excluded by constraint", "", TLSWrongKeyUsage, "", ""},
+	{"failed to parse certificate from server", "", TLSCertificateUnusable, "", ""},
+	{"negative serial number", "", TLSCertificateUnusable, "", ""},
+	{"certificate contains duplicate extension", "", TLSCertificateUnusable, "", ""},
+	{"x509: malformed ", "", TLSCertificateUnusable, "", ""},
+	{"x509: unsupported elliptic curve", "", TLSCertificateUnusable, "", ""},
+}
+
+// handshakePhrases are what crypto/tls and OpenSSL print besides, and answers in
+// the wrong protocol.
+var handshakePhrases = []phrase{
+	{"server gave http response to https client", "", TLSHTTPResponseToHTTPSClient, "", ""},
+	{"http request to an https server", "", TLSHTTPSResponseToHTTPClient, "", ""},
+	{"plain http request was sent to https port", "", TLSHTTPSResponseToHTTPClient, "", ""},
+	{"this combination of host and port requires tls", "", TLSHTTPSResponseToHTTPClient, "", ""},
+	{"server selected unsupported protocol version", "", TLSProtocolVersion, "", ""},
+	{"no supported versions satisfy", "", TLSProtocolVersion, "", ""},
+	{"unsupported cipher suite", "", TLSCipherMismatch, "", ""},
+	{"unconfigured cipher suite", "", TLSCipherMismatch, "", ""},
+	{"first record does not look like a tls handshake", "", TLSNotTLS, "", ""},
+	{"tls: oversized record received", "", TLSNotTLS, "", ""},
+	{"tls: unsupported sslv2 handshake received", "", TLSNotTLS, "", ""},
+	{"rsa key larger than ", "server sent certificate", TLSCertificateUnusable, "", ""},
+	{"failed to parse certificate from server", "", TLSCertificateUnusable, "", ""},
+
+	{"alert protocol version", "", TLSProtocolVersion, "", ""},
+	{"unsupported protocol", "ssl routines", TLSProtocolVersion, "", ""},
+	{"alert handshake failure", "", TLSHandshakeAlert, "", ""},
+	{"alert internal error", "", TLSHandshakeAlert, "", ""},
+	{"alert unrecognized name", "", TLSHandshakeAlert, "", ""},
+	{"alert unknown ca", "", TLSClientCertificateRejected, "", ""},
+	{"alert bad certificate", "", TLSClientCertificateRejected, "", ""},
+	{"alert certificate required", "", TLSClientCertificateRequired, "", ""},
+	{"no required ssl certificate was sent", "", TLSClientCertificateRequired, "", ""},
+	{"wrong version number", "ssl routines", TLSNotTLS, "", ""},
+	{"certificate verify failed", "certificate has expired", TLSExpired, "", ""},
+	{"certificate verify failed", "", TLSUnknownAuthority, "", ""},
+	{"unable to get local issuer certificate", "", TLSUnknownAuthority, "", ""},
+	{"ssl certificate problem", "", TLSUnknownAuthority, "", ""},
+	{"certificate is not trusted", "", TLSUnknownAuthority, "", ""},
+
+	{"malformed http status code ", "", EndpointMalformedResponse, "", ""},
+	{"malformed http version ", "", EndpointMalformedResponse, "", ""},
+	{"malformed mime header", "", EndpointMalformedResponse, "", ""},
+	// A peer that speaks before it is asked, as mail and SSH servers do.
+	{"readlooppeekfaillocked: %!w(<nil>)", "", EndpointMalformedResponse, "", ""},
+}
+
+// transportPhrases are what net/http prints about a request that got no answer.
+var transportPhrases = []phrase{
+	{"tls handshake timeout", "", EndpointTLSHandshakeTimeout, "", ""},
+	{"timeout awaiting response headers", "", EndpointResponseHeaderTimeout, "", ""},
+	{"while waiting for connection", "", RouteConnectWaitTimeout, "", ""},
+	// A connection was in use: net/http words the wait for one differently.
+	{"request canceled (client.timeout exceeded while awaiting headers", "", EndpointResponseHeaderTimeout, "", ""},
+	{"client.timeout exceeded while awaiting headers", "", UnknownRequestDeadlineNoStage, "", ""},
+	{"context cancellation while reading body", "", EndpointDownloadStalled, "", ""},
+	{"client.timeout exceeded while reading body", "", EndpointDownloadStalled, "", ""},
+	{"stopped after 10 redirects", "", EndpointHTTPRedirectLoop, "", ""},
+	{"server response headers exceeded", "", EndpointResponseTooLarge, "", ""},
+	{"failed to parse location header", "", EndpointBadLocation, "", ""},
+	{"failed to authorize redirect", "", EndpointBadLocation, "", ""},
+	{"http2: server sent goaway", "", EndpointHTTP2StreamError, "", ""},
+	{"graceful shutdown goaway", "", EndpointHTTP2StreamError, "", ""},
+	{"stream error: stream id", "", EndpointHTTP2StreamError, "", ""},
+	{"http2: client connection lost", "", EndpointHTTP2StreamError, "", ""},
+	{"http2: client connection force closed", "", EndpointHTTP2StreamError, "", ""},
+	{"http2: server closed", "", EndpointHTTP2StreamError, "", ""},
+	{"http2: response body closed", "", EndpointHTTP2StreamError, "", ""},
+	{"connection error: protocol_error", "", EndpointHTTP2StreamError, "", ""},
+	{"connection error: flow_control_error", "", EndpointHTTP2StreamError, "", ""},
+	{"server closed idle connection", "", EndpointConnectionClosedEOF, "", ""},
+	{"use of closed network connection", "", EndpointConnectionReset, "", ""},
+}
