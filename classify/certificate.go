@@ -40,7 +40,7 @@ func certificateCause(err error, leaf *x509.Certificate) (Cause, *x509.Certifica
 	case errors.As(err, &insecure):
 		return TLSWeakSignature, nil, fact(FactMessage, insecure.Error())
 	case errors.As(err, &roots):
-		return TLSUnknownAuthority, nil, append([]Fact{{FactRoots, "none"}}, fact(FactMessage, roots.Error())...)
+		return TLSNoSystemRoots, nil, append([]Fact{{FactRoots, "none"}}, fact(FactMessage, roots.Error())...)
 	case errors.As(err, &constraint), errors.As(err, &extension):
 		return TLSWrongKeyUsage, nil, nil
 	}

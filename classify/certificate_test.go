@@ -130,7 +130,7 @@ func TestErrorOfCertificateTypes(t *testing.T) {
 		want classify.Cause
 	}{
 		{x509.InsecureAlgorithmError(x509.SHA1WithRSA), classify.TLSWeakSignature},
-		{x509.SystemRootsError{}, classify.TLSUnknownAuthority},
+		{x509.SystemRootsError{}, classify.TLSNoSystemRoots},
 		{x509.CertificateInvalidError{Cert: leaf, Reason: x509.Expired}, classify.TLSExpired},
 		{x509.CertificateInvalidError{Cert: leaf, Reason: x509.NotAuthorizedToSign}, classify.TLSWrongKeyUsage},
 		{x509.CertificateInvalidError{Cert: leaf, Reason: x509.IncompatibleUsage}, classify.TLSWrongKeyUsage},

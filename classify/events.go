@@ -244,7 +244,7 @@ func (d *eventDocument) record() EventRecord {
 	case "Node":
 		r.Node = orElse(r.Node, boundName(object.Name))
 	}
-	r.Image = imageIn(unescape(r.Message))
+	r.Image = imageIn(clean(r.Message))
 	return r
 }
 

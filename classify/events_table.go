@@ -53,7 +53,7 @@ func parseEventText(text string) []EventRecord {
 		}
 	}
 	for i := range records {
-		records[i].Image = imageIn(unescape(records[i].Message))
+		records[i].Image = imageIn(clean(records[i].Message))
 	}
 	if records == nil {
 		records = []EventRecord{}

@@ -28,7 +28,7 @@ func Text(message string) Reading {
 	if !utf8.ValidString(message) {
 		message = strings.ToValidUTF8(message, "\uFFFD")
 	}
-	text := unescape(strings.ReplaceAll(message, "**", "")) // bold in an issue
+	text := clean(message)
 	reading := Reading{Kind: KindUnknown, Image: imageIn(text)}
 	best, found := hit{}, false
 	for _, record := range splitRecords(text) {
@@ -36,6 +36,13 @@ func Text(message string) Reading {
 		var hits []hit
 		for _, attempt := range splitAttempts(outer) {
 			if h, ok := readAttempt(attempt, outer); ok {
+				hits = append(hits, h)
+			}
+		}
+		if len(hits) == 0 && strings.IndexByte(record, '\n') >= 0 && !outer.stopped {
+			// A window may have cut lines inside of a word.
+			joined := newPiece(strings.ReplaceAll(record, "\n", ""))
+			if h, ok := readAttempt(attempt{text: joined.s}, joined); ok {
 				hits = append(hits, h)
 			}
 		}
@@ -86,7 +93,8 @@ func Text(message string) Reading {
 func Event(reason, message string) Reading {
 	switch strings.TrimSpace(reason) {
 	case "", "Failed", "ErrImagePull", "ImagePullBackOff", "BackOff", "InspectFailed", "ImageInspectError", "InvalidImageName",
-		"RegistryUnavailable", "SignatureValidationFailed", "FailedToRetrieveImagePullSecret", "Pulled", "Pulling", "ErrImageNeverPull":
+		"RegistryUnavailable", "SignatureValidationFailed", "FailedToRetrieveImagePullSecret", "Pulled", "Pulling", "ErrImageNeverPull",
+		"FreeDiskSpaceFailed", "ImageGCFailed":
 	case "FailedCreatePodSandBox", "FailedSync":
 		if !speaksOfPull(message) {
 			return Reading{Kind: KindUnknown}
@@ -263,7 +271,7 @@ var (
 // backoffWords say that a pull failed or waits, and not why.
 var backoffWords = []string{
 	"back-off pulling image", "imagepullbackoff", "trying and failing to pull image", "errimagepull", "image pull back-off",
-	"image can't be pulled", "image pull error", "imagepullfailure", "imagepullfailed",
+	"image can't be pulled", "image pull error", "imagepullfailure", "imagepullfailed", "error: registryunavailable",
 }
 
 // pullWords speak of an image pull.
@@ -278,7 +286,7 @@ var pullWords = []string{
 var markerWords = append([]string{
 	"lookup ", "dial tcp", "read tcp", "write tcp", "x509: ", "remote error: tls: ", "malformed http response ", "proxyconnect tcp: ",
 	"anonymous token", "no basic auth credentials", "failed with status code [", "status ", "trying to pull repository", "unable to retrieve auth token",
-	"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling image", "docker://", "failed to pull ",
+	"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling from host ", "no suitable address found", "pulling image", "docker://", "failed to pull ",
 	"pull and unpack image", "errimagepull:", "already present on machine", "successfully pulled image", "status: downloaded newer image for",
 	"status: image is up to date for", `pulling image "`, `msg="pullimage `, "pull image err: ", "mirrors also failed: [", "fallback sources also failed: [",
 	"denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",

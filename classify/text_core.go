@@ -192,6 +192,13 @@ func (p *piece) proxied() bool {
 // except for the node's own limits, which [piece.local] has read before.
 func (p *piece) lookup() (hit, bool) {
 	const word = "lookup "
+	if p.has("no suitable address found") {
+		// net.AddrError: address NAME: no suitable address found
+		before, _, _ := strings.Cut(p.flat, ": no suitable address found")
+		if i := strings.LastIndex(before, "address "); i >= 0 && validName(before[i+len("address "):]) {
+			return hit{cause: DNSNoUsableAddress, endpoint: before[i+len("address "):]}, true
+		}
+	}
 	if !p.has(word) {
 		return hit{}, false
 	}

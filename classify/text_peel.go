@@ -2,37 +2,29 @@ package classify
 
 import "strings"
 
-// unescape undoes up to three levels of quoting ("\\\"" and "\\n"), which logs
-// put around an error that already has quotes. Other escapes stay: they may be
-// bytes of a malformed answer.
-func unescape(text string) string {
-	for range 3 {
-		if !strings.Contains(text, `\"`) {
-			break
-		}
-		text = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\t`, " ").Replace(text)
-	}
-	if strings.Contains(text, `\n`) {
-		text = strings.NewReplacer(`\n`, "\n").Replace(text)
-	}
-	return text
-}
-
 // splitRecords cuts a pasted table or log into its records. A line that does
 // not look like the start of one belongs to the record before: containerd puts
 // a line break before the registry's message, and terminals wrap.
 func splitRecords(text string) []string {
-	var records []string
-	var lines []string
-	flush := func() {
-		if len(lines) > 0 {
-			records = append(records, strings.Join(lines, "\n"))
-			lines = lines[:0]
+	if strings.IndexByte(text, '\n') < 0 {
+		if text = strings.Trim(text, margin); text == "" {
+			return nil
 		}
+		return []string{text}
+	}
+	var records []string
+	var record strings.Builder
+	inURL := false // the record so far ends inside a quoted URL
+	flush := func() {
+		if record.Len() > 0 {
+			records = append(records, record.String())
+			record.Reset()
+		}
+		inURL = false
 	}
 	for line := range strings.Lines(text) {
-		trimmed := strings.Trim(line, " \t\r\n\u2502|>")
-		if trimmed == "" {
+		trimmed := strings.Trim(line, margin)
+		if trimmed == "" || strings.HasPrefix(trimmed, "```") {
 			continue
 		}
 		if startsRecord(trimmed) {
@@ -41,11 +33,22 @@ func splitRecords(text string) []string {
 		if len(records) == 512 {
 			return records
 		}
-		lines = append(lines, trimmed)
+		if record.Len() > 0 && !inURL {
+			record.WriteByte('\n')
+		}
+		record.WriteString(trimmed)
+		if i := strings.LastIndex(trimmed, `"http`); i >= 0 {
+			inURL = strings.IndexByte(trimmed[i+1:], '"') < 0
+		} else if strings.IndexByte(trimmed, '"') >= 0 {
+			inURL = false
+		}
 	}
 	flush()
 	return records
 }
+
+// margin is what stands around lines in mails, Markdown and terminals.
+const margin = " \t\r\n\u2502\u2503|>"
 
 func startsRecord(line string) bool {
 	word, _, _ := strings.Cut(line, " ")
@@ -105,13 +108,13 @@ func splitAttempts(p *piece) []attempt {
 		}
 		return append(attempts, attempt{text: after, context: before})
 	}
-	inner, ok := bracketed(record)
+	before, inner, ok := bracketed(record)
 	if !ok {
 		return []attempt{{text: record}}
 	}
 	var attempts []attempt
 	for _, text := range splitJoined(inner) {
-		attempts = append(attempts, attempt{text: text, context: record[:min(len(record), 512)]})
+		attempts = append(attempts, attempt{text: text, context: before})
 	}
 	return attempts
 }
@@ -123,8 +126,9 @@ type attempt struct {
 	mirror  bool
 }
 
-// bracketed returns the inside of the kubelet's list of errors.
-func bracketed(record string) (string, bool) {
+// bracketed returns the inside of the kubelet's list of errors, and what stands
+// before it.
+func bracketed(record string) (before, inner string, ok bool) {
 	for _, marker := range []string{`: [`, `:[`} {
 		for from := 0; ; {
 			i := strings.Index(record[from:], marker)
@@ -140,10 +144,10 @@ func bracketed(record string) (string, bool) {
 			if end < i {
 				end = len(record) // cut
 			}
-			return record[i:end], true
+			return record[:i], record[i:end], true
 		}
 	}
-	return "", false
+	return "", "", false
 }
 
 // attemptStart returns the words with which an attempt's text begins.

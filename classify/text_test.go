@@ -73,7 +73,7 @@ func TestTextFailures(t *testing.T) {
 		{containerd + head + "x509: certificate is valid for gateway.corp.test, *.gateway.corp.test, not registry.corp.test", classify.TLSHostnameMismatch, manifest, "registry.corp.test"},
 		{containerd + head + "x509: certificate has expired or is not yet valid: current time 2026-03-01T00:00:00Z is after 2026-02-01T00:00:00Z", classify.TLSExpired, manifest, "registry.corp.test"},
 		{containerd + head + "x509: certificate has expired or is not yet valid: current time 2020-01-01T00:00:00Z is before 2026-02-01T00:00:00Z", classify.TLSNotYetValid, manifest, "registry.corp.test"},
-		{containerd + head + "remote error: tls: certificate required", classify.TLSClientCertificateRequired, manifest, "registry.corp.test"},
+		{containerd + head + "remote error: tls: certificate required", classify.TLSClientCertificateRejected, manifest, "registry.corp.test"},
 		{containerd + head + "remote error: tls: internal error", classify.TLSHandshakeAlert, manifest, "registry.corp.test"},
 		{containerd + head + "http: server gave HTTP response to HTTPS client", classify.TLSHTTPResponseToHTTPSClient, manifest, "registry.corp.test"},
 		{docker + `Get "http://registry.corp.test/v2/": malformed HTTP response "\x15\x03\x01\x00\x02\x02"`, classify.TLSHTTPSResponseToHTTPClient, manifest, "registry.corp.test"},

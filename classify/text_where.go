@@ -57,7 +57,7 @@ var stageWords = []struct {
 }{
 	{OperationResolveManifest, []string{"/manifests/"}},
 	{OperationFetchToken, []string{
-		"anonymous token", "oauth token", "requesting bearer token", "decoding bearer token", "retrieve auth token", "obtain access token", "token response", "bearer auth challenge",
+		"anonymous token", "oauth token", "requesting bearer token", "requesting bear token", "decoding bearer token", "retrieve auth token", "obtain access token", "token response", "bearer auth challenge",
 		"token auth challenge", "include a token in the response",
 	}},
 	{OperationResolveManifest, []string{"commit on ref \"manifest-", "commit on ref \"index-"}},
@@ -66,7 +66,7 @@ var stageWords = []struct {
 		"httpreadseeker", "httpreaderseeker", "reading blob", "writing blob", "fetching blob", "pulling image configuration", "content descriptor",
 		"failed commit on ref", "short read: expected", "read expected number of bytes", "copying blob", "copying config", "failed to copy: ",
 		"config blob", "parsing image configuration", "download failed after attempts", "download failed, retrying", "happened during read",
-		"because of no progress in ", "for image pull progress", ": downloading [", "filesystem layer verification",
+		"external blob", "/getimageblob", "because of no progress in ", "for image pull progress", ": downloading [", "filesystem layer verification",
 	}},
 	{OperationResolveManifest, []string{
 		"failed to resolve", "reading manifest", "pinging container registry", "pinging docker registry", "fetching manifest", "manifest for ",
@@ -79,7 +79,7 @@ var stageWords = []struct {
 // namedHost returns the registry host that CRI-O names without a URL:
 // "reading manifest TAG in HOST/REPO: ...", "pinging container registry HOST: ...".
 func (p *piece) namedHost() string {
-	for _, m := range [...]string{"reading manifest ", "pinging container registry ", "pinging docker registry "} {
+	for _, m := range [...]string{"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling from host "} {
 		if !p.has(m) {
 			continue
 		}
@@ -97,7 +97,11 @@ func (p *piece) namedHost() string {
 			}
 			continue
 		}
-		if host, _, ok := strings.Cut(rest, ": "); ok && validName(host) && !strings.Contains(host, " ") {
+		host, _, ok := strings.Cut(rest, ": ")
+		if m == "pulling from host " {
+			host, _, ok = strings.Cut(rest, " failed with")
+		}
+		if ok && validName(host) && !strings.Contains(host, " ") {
 			return host
 		}
 	}

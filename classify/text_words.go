@@ -30,6 +30,9 @@ func (p *piece) local() (hit, bool) {
 func (p *piece) content() (hit, bool) {
 	if w, ok := p.match(contentTable()); ok {
 		h := w.hit()
+		if w.cause == ImageNotFound && p.hasReq && p.req.operation() == OperationFetchBlob {
+			h.cause = ImageBlobUnknown
+		}
 		h.facts = append(h.facts, p.digestFacts(h.cause)...)
 		if h.cause == ImageRepositoryUnknown || h.cause == ImageManifestUnknown {
 			h.alternatives = []Cause{IdentityAccessDeniedOrMissing}
@@ -209,6 +212,8 @@ func (p *piece) end() (hit, bool) {
 	tail := strings.TrimRight(p.flat[p.tail:], " .\"')]")
 	lower := p.lower[p.tail:]
 	switch {
+	case p.proxied() && strings.HasSuffix(tail, "EOF"):
+		return hit{cause: EndpointProxyRefusedConnect, alternatives: []Cause{EndpointProxyUnreachable}}, true
 	case strings.Contains(lower, "unexpected eof"):
 		return hit{cause: EndpointDownloadInterrupted, operation: ""}, true
 	case p.hasReq && (tail == ": EOF" || strings.HasPrefix(p.flat[p.tail:], ": EOF")):
@@ -220,7 +225,8 @@ func (p *piece) end() (hit, bool) {
 			return hit{cause: UnknownRequestDeadlineNoStage}, true
 		}
 		return hit{cause: UnknownDeadlineNoCause}, true
-	case strings.Contains(lower, "context canceled"), strings.Contains(lower, "request canceled"), strings.Contains(lower, "operation was canceled"):
+	case strings.Contains(lower, "context canceled"), strings.Contains(lower, "request canceled"), strings.Contains(lower, "operation was canceled"),
+		strings.Contains(lower, "rst_stream with error code: cancel"):
 		return hit{cause: UnknownCanceledNoCause}, true
 	}
 	if p.truncated() {

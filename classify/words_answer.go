@@ -64,6 +64,7 @@ var contentPhrases = []phrase{
 	{"unmarshal image config: ", "", ImageManifestInvalid, OperationFetchBlob, ""},
 	{"invalid rootfs in image configuration", "", ImageUnsupportedMediaType, OperationFetchBlob, ImageManifestInvalid},
 
+	{"content at ", " not found: not found", ImageNotFound, "", IdentityAccessDeniedOrMissing},
 	{"could not fetch content descriptor", "from remote: not found", ImageBlobUnknown, OperationFetchBlob, ""},
 	{"unknown blob", "", ImageBlobUnknown, OperationFetchBlob, ""},
 	{"blob unknown", "", ImageBlobUnknown, OperationFetchBlob, ""},
@@ -172,7 +173,7 @@ var messagePhrases = []phrase{
 	{"denied: invalid credentials", "", IdentityBadCredentials, "", ""},
 	{"password or token is incorrect", "", IdentityBadCredentials, "", ""},
 	{"could not find robot with ", "", IdentityBadCredentials, "", ""},
-	{"invalid client secret", "", IdentityBadCredentials, "", ""},
+	{"client secret", "invalid", IdentityBadCredentials, "", ""},
 
 	{"insufficient_scope", "", IdentityInsufficientScope, "", IdentityAccessDeniedOrMissing},
 	{"insufficient scope", "", IdentityInsufficientScope, "", IdentityAccessDeniedOrMissing},

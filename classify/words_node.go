@@ -74,7 +74,6 @@ var localPhrases = []phrase{
 	{"invalid image reference", "", ImageInvalidReference, OperationUnknown, ""},
 	{"repository name must be canonical", "", ImageInvalidReference, OperationUnknown, ""},
 	{"repository name must be lowercase", "", ImageInvalidReference, OperationUnknown, ""},
-	{"invalid checksum digest length", "", ImageInvalidReference, OperationUnknown, ""},
 
 	{"short-name ", "did not resolve to an alias", ImageShortNameUnresolved, OperationUnknown, ""},
 	{"short-name resolution enforced", "", ImageShortNameUnresolved, OperationUnknown, ""},

@@ -1,0 +1,126 @@
+package classify
+
+import (
+	"strings"
+	"unicode"
+)
+
+// clean undoes what happened to a text on its way here, where that is certain:
+// layers of escaping, borders of a terminal's window in the middle of a word,
+// typographic quotes, marks of Markdown, HTML and CSV, colours. What could be
+// part of the text stays.
+func clean(text string) string {
+	var escapes, marks, other, doubled bool
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '\\':
+			escapes = true
+		case c == '*' || c == '&':
+			marks = true
+		case c >= 0x80 || c == 0x1b || c == 0x7f:
+			other = true
+		case c == '"' && i > 0 && text[i-1] == '"':
+			doubled = true
+		}
+	}
+	if other {
+		text = plain(text)
+	}
+	if marks {
+		text = htmlMarks.Replace(strings.ReplaceAll(text, "**", ""))
+	}
+	if escapes {
+		text = unescape(text)
+	}
+	if doubled && strings.HasPrefix(strings.TrimSpace(text), `"`) && strings.Contains(text, ` ""`) {
+		text = strings.ReplaceAll(text, `""`, `"`) // a cell of a CSV file
+	}
+	return text
+}
+
+var htmlMarks = strings.NewReplacer("&quot;", `"`, "&#34;", `"`, "&#39;", "'", "&apos;", "'", "&lt;", "<", "&gt;", ">", "&amp;", "&")
+
+var jsonMarks = strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">", `\u003C`, "<", `\u003E`, ">", `\u0022`, `\"`, `\u0027`, "'")
+
+var (
+	quoted   = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\t`, " ")
+	newlines = strings.NewReplacer(`\r\n`, "\n", `\n`, "\n", `\t`, " ")
+)
+
+// unescape undoes up to four levels of quoting ("\\\"" and "\\n"), which logs
+// put around an error that already has quotes. Other escapes stay: they may be
+// bytes of a malformed answer.
+func unescape(text string) string {
+	if strings.Contains(text, `\u00`) {
+		text = jsonMarks.Replace(text)
+	}
+	for range 4 {
+		if !strings.Contains(text, `\"`) {
+			break
+		}
+		text = quoted.Replace(text)
+	}
+	if strings.Contains(text, `\n`) || strings.Contains(text, `\t`) {
+		text = newlines.Replace(text)
+	}
+	return text
+}
+
+// plain replaces characters that stand for others, and takes out those that
+// nobody sees.
+func plain(text string) string {
+	text = joinBorders(text)
+	var b strings.Builder
+	b.Grow(len(text))
+	for i := 0; i < len(text); {
+		if text[i] == 0x1b {
+			i = colourEnd(text, i)
+			continue
+		}
+		if text[i] < 0x80 {
+			b.WriteByte(text[i])
+			i++
+			continue
+		}
+		for _, r := range text[i:] {
+			switch {
+			case r == '\u201c' || r == '\u201d' || r == '\u201e' || r == '\u201f' || r == '\u00ab' || r == '\u00bb' || r == '\uff02':
+				b.WriteByte('"')
+			case r == '\u2018' || r == '\u2019':
+				b.WriteByte('\'')
+			case unicode.Is(unicode.Zs, r):
+				b.WriteByte(' ')
+			case unicode.Is(unicode.Cf, r):
+			default:
+				b.WriteRune(r)
+			}
+			i += len(string(r))
+			break
+		}
+	}
+	return b.String()
+}
+
+// colourEnd returns where a terminal's control sequence that begins at i ends.
+func colourEnd(text string, i int) int {
+	end := i + 1
+	if end < len(text) && text[end] == '[' {
+		for end++; end < len(text) && end < i+16 && (text[end] < 0x40 || text[end] > 0x7e); end++ {
+		}
+		end++
+	}
+	return min(end, len(text))
+}
+
+// joinBorders joins lines that a window cut at its border: one space and a bar
+// on each side are the window's, all else is the text's own.
+func joinBorders(text string) string {
+	if !strings.Contains(text, "\u2502") {
+		return text
+	}
+	return borders.Replace(text)
+}
+
+var borders = strings.NewReplacer(
+	" \u2502\r\n\u2502 ", "", " \u2502\n\u2502 ", "", " \u2502\u2502 ", "", "\u2502\n\u2502", "", "\u2502\u2502", "",
+)
