@@ -20,11 +20,13 @@ const (
 
 // ParseEvents reads what a cluster reported, in the form in which people have
 // it: the output of "kubectl get events -o json" (v1 or events.k8s.io, a list,
-// one event, or several documents), the table of "kubectl describe pod" or
-// "kubectl get events", or plain lines of a log, one record each.
+// one event, or several documents) and of "kubectl get pods -o json", the table
+// of "kubectl describe pod" or "kubectl get events", quoted or with borders, or
+// plain lines of a log, one record each. A pod gives a record for each container
+// that waits or runs: its status is what holds now, while events go stale.
 //
-// Input larger than 64 MiB is an error, and so is input that is none of these.
-// At most 10,000 records come back, the first ones. Messages stay as printed and
+// Input larger than 64 MiB is an error, and so is input that is none of these;
+// empty input has no records. At most 10,000 records come back, the first ones. Messages stay as printed and
 // may hold signed URLs: pass them to [Text] or [Event], and through [Redact]
 // before printing. A table has ages and no times, so Time is zero there; Node is
 // empty where the input does not name it.
@@ -42,7 +44,7 @@ func ParseEvents(r io.Reader) ([]EventRecord, error) {
 	data = bytes.TrimSpace(decodeUTF16(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
 	switch {
 	case len(data) == 0:
-		return nil, errors.New("events: the input is empty")
+		return []EventRecord{}, nil
 	case bytes.IndexByte(data, 0) >= 0:
 		return nil, errors.New("events: the input is binary, not JSON and not text")
 	case data[0] == '{' || (data[0] == '[' && json.Valid(data)):
@@ -83,6 +85,7 @@ type eventDocument struct {
 	Items json.RawMessage `json:"items"`
 
 	Metadata struct {
+		Name              string    `json:"name"`
 		Namespace         string    `json:"namespace"`
 		CreationTimestamp *jsonTime `json:"creationTimestamp"`
 	} `json:"metadata"`
@@ -93,6 +96,7 @@ type eventDocument struct {
 	DeprecatedCount     int         `json:"deprecatedCount"`
 	FirstTimestamp      *jsonTime   `json:"firstTimestamp"`
 	LastTimestamp       *jsonTime   `json:"lastTimestamp"`
+	DeprecatedFirst     *jsonTime   `json:"deprecatedFirstTimestamp"`
 	DeprecatedLast      *jsonTime   `json:"deprecatedLastTimestamp"`
 	EventTime           *jsonTime   `json:"eventTime"`
 	InvolvedObject      eventObject `json:"involvedObject"`
@@ -106,6 +110,9 @@ type eventDocument struct {
 		Count            int       `json:"count"`
 		LastObservedTime *jsonTime `json:"lastObservedTime"`
 	} `json:"series"`
+
+	Spec   podSpec   `json:"spec"`
+	Status podStatus `json:"status"`
 }
 
 type eventObject struct {
@@ -163,7 +170,7 @@ func jsonError(err error, offset int64) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("events: the JSON is cut off: it ends inside a value")
+		return fmt.Errorf("events: the JSON is cut off: it ends inside a value that begins after byte %d", offset)
 	case errors.As(err, &wrongType):
 		return fmt.Errorf("events: the JSON is no event list: field %q holds a %s", wrongType.Field, wrongType.Value)
 	case errors.As(err, &syntax):
@@ -177,6 +184,8 @@ func appendDocument(records []EventRecord, d *eventDocument) ([]EventRecord, err
 	switch {
 	case d.Kind == "Event":
 		return append(records, d.record()), nil
+	case d.Kind == "Pod":
+		return d.appendContainers(records), nil
 	case !strings.HasSuffix(d.Kind, "List"):
 		return nil, wrongKind(d)
 	case len(d.Items) == 0 || string(d.Items) == "null":
@@ -192,20 +201,25 @@ func appendItems(records []EventRecord, list []byte, listKind string) ([]EventRe
 		return nil, errors.New("events: the JSON is no event list: items is no array")
 	}
 	var other *eventDocument
-	before := len(records)
+	seen := false
 	for decoder.More() && len(records) < maxEventRecords {
 		var item eventDocument
 		if err := decoder.Decode(&item); err != nil {
 			return nil, jsonError(err, decoder.InputOffset())
 		}
 		// A typed list leaves the kind out of its items.
-		if item.Kind == "Event" || (item.Kind == "" && listKind == "EventList") {
+		switch {
+		case item.Kind == "Event" || (item.Kind == "" && listKind == "EventList"):
 			records = append(records, item.record())
-		} else if other == nil {
+			seen = true
+		case item.Kind == "Pod" || (item.Kind == "" && listKind == "PodList"):
+			records = item.appendContainers(records)
+			seen = true
+		case other == nil:
 			other = &item
 		}
 	}
-	if len(records) == before && other != nil {
+	if !seen && other != nil {
 		return nil, wrongKind(other)
 	}
 	return records, nil
@@ -213,9 +227,9 @@ func appendItems(records []EventRecord, list []byte, listKind string) ([]EventRe
 
 func wrongKind(d *eventDocument) error {
 	if d.Kind == "" {
-		return errors.New(`events: the JSON has no kind; expected an Event or a List of them`)
+		return errors.New(`events: the JSON has no kind; expected an Event, a Pod or a List of them`)
 	}
-	return fmt.Errorf("events: kind %q is no Event and no List of them", Redact(d.Kind, 64))
+	return fmt.Errorf("events: kind %q is no Event, no Pod and no List of them", Redact(d.Kind, 64))
 }
 
 func (d *eventDocument) record() EventRecord {
@@ -229,6 +243,7 @@ func (d *eventDocument) record() EventRecord {
 	}
 	r := EventRecord{
 		Time:      firstTime(d.Series.LastObservedTime, d.LastTimestamp, d.DeprecatedLast, d.EventTime, d.FirstTimestamp, d.Metadata.CreationTimestamp),
+		First:     firstTime(d.FirstTimestamp, d.DeprecatedFirst),
 		Count:     max(d.Series.Count, d.Count, d.DeprecatedCount, 0),
 		Reason:    boundName(d.Reason),
 		Message:   boundMessage(orElse(d.Message, d.Note)),

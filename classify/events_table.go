@@ -15,7 +15,7 @@ func parseEventText(text string) []EventRecord {
 		more    int // lines that the last record went on for
 	)
 	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, " \t\r\n")
+		line = bareLine(line)
 		if t := tableHeader(line); t != nil {
 			table = t
 			continue
@@ -143,6 +143,11 @@ func (t *eventTable) row(line string) (EventRecord, bool) {
 			if n := ageCount(cell); n > 0 {
 				r.Count = n
 			}
+			last, first := ages(cell)
+			r.AgeMS, r.FirstAgeMS = last, max(first, r.FirstAgeMS)
+		case "first seen", "firstseen":
+			first, _ := ages(cell)
+			r.FirstAgeMS = max(first, r.FirstAgeMS)
 		case "count":
 			r.Count = max(atoi(cell), 0)
 		case "namespace":
@@ -152,7 +157,10 @@ func (t *eventTable) row(line string) (EventRecord, bool) {
 				r.Pod = boundName(name)
 			}
 		case "from", "source":
-			component, node, _ := strings.Cut(cell, ",")
+			component, node, ok := strings.Cut(cell, ",")
+			if !ok { // very old: {kubelet node-1}
+				component, node, _ = strings.Cut(strings.Trim(cell, "{}"), " ")
+			}
 			t.kubelet = component == "kubelet" || component == ""
 			r.Node = boundName(node)
 		case "message":
@@ -203,6 +211,72 @@ func (t *eventTable) separated(line string) []string {
 		return nil
 	}
 	return cells
+}
+
+// bareLine takes off what mails and terminals put around a line. Tabs become
+// spaces as a terminal shows them, so that columns stay under their heads.
+func bareLine(line string) string {
+	line = strings.TrimRight(line, " \t\r\n")
+	if rest, ok := strings.CutPrefix(line, ">"); ok {
+		line = strings.TrimPrefix(rest, " ")
+	}
+	if rest, ok := strings.CutPrefix(line, "\u2502"); ok {
+		line = strings.TrimRight(strings.TrimSuffix(rest, "\u2502"), " ")
+	}
+	if strings.HasPrefix(line, "```") || strings.IndexByte(line, '\t') < 0 {
+		return strings.TrimPrefix(line, "```")
+	}
+	var b strings.Builder
+	column := 0
+	for _, r := range line[:min(len(line), 4096)] {
+		if r != '\t' {
+			b.WriteRune(r)
+			column++
+			continue
+		}
+		// At least two spaces: one is inside of a cell.
+		for n := max(8-column%8, 1); n > 0; n-- {
+			b.WriteByte(' ')
+			column++
+		}
+	}
+	b.WriteString(line[min(len(line), 4096):])
+	return b.String()
+}
+
+// ages reads "7s (x2 over 50s)": how long ago it was seen last and first.
+func ages(cell string) (last, first int64) {
+	word, rest, _ := strings.Cut(cell, " ")
+	last = ageMS(word)
+	if _, over, ok := strings.Cut(rest, " over "); ok {
+		first = ageMS(strings.TrimRight(over, ")"))
+	}
+	return last, first
+}
+
+// ageMS reads an age as kubectl prints it, "2m35s" or "3d4h", in milliseconds.
+func ageMS(age string) int64 {
+	if !isAge(age) || len(age) > 16 {
+		return 0
+	}
+	var total, n int64
+	for _, c := range age {
+		switch c {
+		case 's':
+			total, n = total+n*1000, 0
+		case 'm':
+			total, n = total+n*60_000, 0
+		case 'h':
+			total, n = total+n*3600_000, 0
+		case 'd':
+			total, n = total+n*24*3600_000, 0
+		case 'y':
+			total, n = total+n*365*24*3600_000, 0
+		default:
+			n = min(n*10+int64(c-'0'), 1_000_000)
+		}
+	}
+	return total
 }
 
 func eventType(cell string) bool { return cell == "Normal" || cell == "Warning" }

@@ -64,6 +64,7 @@ func TestParseEventsJSON(t *testing.T) {
 			require.NotNil(t, records)
 			require.Len(t, records, c.n)
 			for _, r := range records {
+				r.First = time.Time{}
 				assert.Equal(t, wantRecord, r)
 			}
 		})
@@ -106,10 +107,10 @@ func TestParseEventsTable(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, records, 5)
 	assert.Equal(t, classify.EventRecord{
-		Reason: "Scheduled", Message: "Successfully assigned team/app-0 to node1", Namespace: "team", Pod: "app-0",
+		AgeMS: 80_000, Reason: "Scheduled", Message: "Successfully assigned team/app-0 to node1", Namespace: "team", Pod: "app-0",
 	}, records[0])
 	assert.Equal(t, classify.EventRecord{
-		Count: 2, Reason: "Pulling", Message: `Pulling image "registry.corp.test/team/app:v1"`, Namespace: "team", Pod: "app-0", Node: "node1",
+		Count: 2, AgeMS: 38_000, FirstAgeMS: 80_000, Reason: "Pulling", Message: `Pulling image "registry.corp.test/team/app:v1"`, Namespace: "team", Pod: "app-0", Node: "node1",
 		Image: "registry.corp.test/team/app:v1",
 	}, records[1])
 	assert.True(t, strings.HasSuffix(records[2].Message, "403 Forbidden\ndenied: not for you"))
@@ -127,7 +128,7 @@ func TestParseEventsTable(t *testing.T) {
 	records, err = classify.ParseEvents(strings.NewReader(squeezed))
 	require.NoError(t, err)
 	require.Len(t, records, 2)
-	assert.Equal(t, classify.EventRecord{Count: 9, Reason: "Failed", Message: "Error: ErrImagePull", Node: "node3"}, records[0])
+	assert.Equal(t, classify.EventRecord{AgeMS: 60_000, FirstAgeMS: 120_000, Count: 9, Reason: "Failed", Message: "Error: ErrImagePull", Node: "node3"}, records[0])
 
 	listed := "NAMESPACE   LAST SEEN   TYPE      REASON    OBJECT      MESSAGE\n" +
 		"team        2m38s       Warning   Failed    pod/app-2   Failed to pull image \"registry.corp.test/x:1\": pull QPS exceeded\n"
@@ -161,11 +162,9 @@ func TestParseEventsLines(t *testing.T) {
 
 func TestParseEventsWrongInput(t *testing.T) {
 	for _, c := range []struct{ input, want string }{
-		{"", "the input is empty"},
-		{" \n\t", "the input is empty"},
 		{"\x7fELF\x00\x01", "binary"},
-		{`{"kind":"Pod","metadata":{}}`, `kind "Pod" is no Event`},
-		{`{"kind":"List","items":[{"kind":"Pod"}]}`, `kind "Pod" is no Event`},
+		{`{"kind":"Node","metadata":{}}`, `kind "Node" is no Event`},
+		{`{"kind":"List","items":[{"kind":"Node"}]}`, `kind "Node" is no Event`},
 		{`{"a":1}`, "has no kind"},
 		{`{"kind":"Event","reason":7}`, `field "reason" holds a number`},
 		{`{"kind":"List","items":{}}`, "items is no array"},
@@ -181,6 +180,72 @@ func TestParseEventsWrongInput(t *testing.T) {
 	assert.ErrorContains(t, err, "reader is nil")
 	_, err = classify.ParseEvents(iotest.ErrReader(errors.New("disk gone")))
 	assert.ErrorContains(t, err, "disk gone")
+}
+
+func TestParseEventsEmptyInput(t *testing.T) {
+	for _, input := range []string{"", " \n\t", `{"kind":"Pod","metadata":{}}`, `{"kind":"List","items":[{"kind":"Pod"}]}`, `{"kind":"PodList","items":[{}]}`, "[]"} {
+		records, err := classify.ParseEvents(strings.NewReader(input))
+		require.NoError(t, err, input)
+		assert.NotNil(t, records, input)
+		assert.Empty(t, records, input)
+	}
+}
+
+const podStatus = `{"kind":"Pod","metadata":{"namespace":"team","name":"app-0"},
+ "spec":{"nodeName":"node1","containers":[{"name":"app","image":"registry.corp.test/team/app:v1"},{"name":"side","image":"side:2"}],
+  "initContainers":[{"name":"init","image":"registry.corp.test/team/init:v1"}]},
+ "status":{"initContainerStatuses":[{"name":"init","image":"sha256:ab","imageID":"old.corp.test/team/init@` + digest + `","state":{"running":{"startedAt":"2026-01-02T03:04:05Z"}}}],
+  "containerStatuses":[
+   {"name":"app","image":"registry.corp.test/team/app:v1","imageID":"","state":{"waiting":{"reason":"ImagePullBackOff","message":"Back-off pulling image \"registry.corp.test/team/app:v1\": ErrImagePull: pull QPS exceeded"}}},
+   {"name":"side","image":"side:2","state":{"waiting":{"reason":"PodInitializing"}}},
+   {"name":"gone","state":{"terminated":{"exitCode":1}}}]}}`
+
+// The status is what holds now; events of the same pod may be old.
+func TestParseEventsPod(t *testing.T) {
+	for _, input := range []string{podStatus, `{"kind":"List","items":[` + podStatus + `]}`, `{"kind":"PodList","items":[` + strings.Replace(podStatus, `"kind":"Pod",`, "", 1) + `]}`} {
+		records, err := classify.ParseEvents(strings.NewReader(input))
+		require.NoError(t, err)
+		require.Equal(t, []classify.EventRecord{
+			{
+				Status: true, Reason: "Running", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Namespace: "team", Pod: "app-0", Node: "node1",
+				Image: "registry.corp.test/team/init:v1", ImageID: "old.corp.test/team/init@" + digest,
+			},
+			{
+				Status: true, Reason: "ImagePullBackOff", Namespace: "team", Pod: "app-0", Node: "node1", Image: "registry.corp.test/team/app:v1",
+				Message: `Back-off pulling image "registry.corp.test/team/app:v1": ErrImagePull: pull QPS exceeded`,
+			},
+		}, records)
+		assert.Equal(t, classify.NodePullQPSExceeded, classify.Event(records[1].Reason, records[1].Message).Best.Cause)
+	}
+}
+
+// The columns of very old clients, with tabs, and what mails and terminals put
+// around a table.
+func TestParseEventsTableForms(t *testing.T) {
+	old := "Events:\n  FirstSeen\tLastSeen\tCount\tFrom\t\t\tSubObjectPath\tType\t\tReason\t\tMessage\n" +
+		"  ---------\t--------\t-----\t----\t\t\t-------------\t--------\t------\t\t-------\n" +
+		"  9m\t\t10s\t\t7\t{kubelet node-4}\t\t\t\tWarning\t\tFailed\t\tFailed to pull image \"registry.corp.test/x:1\": pull QPS exceeded\n"
+	records, err := classify.ParseEvents(strings.NewReader(old))
+	require.NoError(t, err)
+	require.Len(t, records, 1)
+	assert.Equal(t, classify.EventRecord{
+		AgeMS: 10_000, FirstAgeMS: 540_000, Count: 7, Reason: "Failed", Node: "node-4", Image: "registry.corp.test/x:1",
+		Message: `Failed to pull image "registry.corp.test/x:1": pull QPS exceeded`,
+	}, records[0])
+
+	var quoted, bordered strings.Builder
+	for line := range strings.Lines(described) {
+		line = strings.TrimRight(line, "\n")
+		fmt.Fprintf(&quoted, "> %s\n", line)
+		fmt.Fprintf(&bordered, "\u2502%s  \u2502\n", line)
+	}
+	plain, err := classify.ParseEvents(strings.NewReader(described))
+	require.NoError(t, err)
+	for _, input := range []string{quoted.String(), bordered.String(), "```\n" + described + "```\n", strings.ReplaceAll(described, "\n", "\r\n")} {
+		records, err := classify.ParseEvents(strings.NewReader(input))
+		require.NoError(t, err)
+		assert.Equal(t, plain, records, input)
+	}
 }
 
 func TestParseEventsIsBounded(t *testing.T) {

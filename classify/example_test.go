@@ -77,3 +77,34 @@ Events:
 	// node1 BackOff  backoff 0
 	// node1 Failed node.pull-qps-exceeded failure 2
 }
+
+// A described pod in, the story out. The copy on node1 is why nobody saw it.
+func ExampleTimeline() {
+	described := `
+  Type     Reason   Age                From            Message
+  ----     ------   ----               ----            -------
+  Normal   Pulled   3d                 kubelet, node1  Successfully pulled image "registry.corp.test/team/app:v1" in 3.2s (3.2s including waiting). Image size: 51000000 bytes.
+  Normal   Pulled   2h                 kubelet, node1  Container image "registry.corp.test/team/app:v1" already present on machine
+  Normal   Pulling  26s (x3 over 80s)  kubelet, node2  Pulling image "registry.corp.test/team/app:v1"
+  Warning  Failed   7s (x3 over 50s)   kubelet, node2  Failed to pull image "registry.corp.test/team/app:v1": failed to pull and unpack image "registry.corp.test/team/app:v1": failed to resolve image: failed to do request: Head "https://registry.corp.test/v2/team/app/manifests/v1": dial tcp 10.20.0.4:443: i/o timeout
+  Warning  Failed   7s (x3 over 50s)   kubelet, node2  Error: ErrImagePull
+`
+	events, err := classify.ParseEvents(strings.NewReader(described))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	for _, story := range classify.Timeline(events) {
+		fmt.Println(story.Cause.Cause, story.Trigger)
+		for sentence := range strings.SplitSeq(story.Words, ". ") {
+			fmt.Println("-", sentence)
+		}
+	}
+	// Output:
+	// route.connect-timeout new-nodes
+	// - registry.corp.test/team/app:v1 does not arrive on node2: the connect to registry.corp.test:443 at 10.20.0.4:443 got no answer
+	// - Trigger: node2 appeared after the last pull that worked (a scale-up, replacement or upgrade of nodes)
+	// - That brought the fault to light and is not its cause: nodes with a copy do not ask
+	// - Proof: node1 pulled it over the network in 3.2s (51.0 MB), which holds for that node and that time
+	// - No proof: starts on node1 used the copy on the node, nothing was transferred.
+}

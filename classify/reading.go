@@ -28,12 +28,22 @@ type Reading struct {
 // Message is as the cluster printed it and may hold a signed URL: it goes through
 // [Redact] before anybody sees it.
 type EventRecord struct {
-	Time      time.Time `json:"time,omitzero"` // last seen; zero = not printed
-	Count     int       `json:"count,omitempty"`
-	Reason    string    `json:"reason,omitempty"`
-	Message   string    `json:"message"`
-	Namespace string    `json:"namespace,omitempty"`
-	Pod       string    `json:"pod,omitempty"`
-	Node      string    `json:"node,omitempty"`
-	Image     string    `json:"image,omitempty"`
+	Time  time.Time `json:"time,omitzero"`  // last seen; zero = not printed
+	First time.Time `json:"first,omitzero"` // first seen; zero = not printed
+	// AgeMS and FirstAgeMS are how long ago a table says that it was seen last
+	// and first, in milliseconds when it was printed; 0 = not printed.
+	AgeMS      int64 `json:"ageMs,omitempty"`
+	FirstAgeMS int64 `json:"firstAgeMs,omitempty"`
+	// Status says that this is no event but the status of a container in a
+	// pod: what holds now, where an event is history. Its Reason is the reason
+	// that the container waits for, or "Running".
+	Status    bool   `json:"status,omitempty"`
+	Count     int    `json:"count,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	Message   string `json:"message"`
+	Namespace string `json:"namespace,omitempty"`
+	Pod       string `json:"pod,omitempty"`
+	Node      string `json:"node,omitempty"`
+	Image     string `json:"image,omitempty"`
+	ImageID   string `json:"imageID,omitempty"` // of a status: what the runtime has, perhaps from another registry
 }

@@ -106,6 +106,10 @@ func Event(reason, message string) Reading {
 	}
 	r := Text(message)
 	switch strings.TrimSpace(reason) {
+	case "ErrImagePull", "ImagePullBackOff":
+		if r.Kind == KindUnknown {
+			r.Kind, r.Attempts = KindBackoff, nil // a status without a message
+		}
 	case "BackOff":
 		// "Back-off restarting failed container" has the same reason.
 		if r.Kind == KindUnknown && speaksOfPull(message) {

@@ -104,7 +104,7 @@ func (p *piece) hidden(h *hit) {
 		// Until containerd 2.0 a dead mirror hides what the registry said.
 		h.alternatives = append(h.alternatives, ImageNotFound, IdentityAccessDeniedOrMissing)
 	case h.cause != DNSNXDOMAIN && h.cause != TLSUnknownAuthority:
-	case p.has("failed to do request: "):
+	case p.has("failed to do request: ") && p.req.operation() == OperationResolveManifest:
 		// containerd only logs that it cannot read a hosts.toml, and goes to
 		// the registry itself instead of the mirror, without its CA.
 		h.alternatives = append(h.alternatives, NodeRuntimeConfigIgnored)
