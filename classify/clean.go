@@ -10,24 +10,21 @@ import (
 // typographic quotes, marks of Markdown, HTML and CSV, colours. What could be
 // part of the text stays.
 func clean(text string) string {
-	var escapes, marks, other, doubled bool
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '\\':
-			escapes = true
-		case c == '*' || c == '&':
-			marks = true
-		case c >= 0x80 || c == 0x1b || c == 0x7f:
-			other = true
-		case c == '"' && i > 0 && text[i-1] == '"':
-			doubled = true
-		}
+	escapes := strings.IndexByte(text, '\\') >= 0
+	bold, entities := strings.Contains(text, "**"), hasEntity(text)
+	doubled := strings.Contains(text, `""`)
+	other := strings.IndexByte(text, 0x1b) >= 0
+	for i := 0; i < len(text) && !other; i++ {
+		other = text[i] >= 0x80
 	}
 	if other {
 		text = plain(text)
 	}
-	if marks {
-		text = htmlMarks.Replace(strings.ReplaceAll(text, "**", ""))
+	if bold {
+		text = strings.ReplaceAll(text, "**", "")
+	}
+	if entities {
+		text = htmlMarks.Replace(text)
 	}
 	if escapes {
 		text = unescape(text)
@@ -36,6 +33,21 @@ func clean(text string) string {
 		text = strings.ReplaceAll(text, `""`, `"`) // a cell of a CSV file
 	}
 	return text
+}
+
+// hasEntity reports whether text has a character as HTML writes it, "&quot;". The
+// "&" of a query has none.
+func hasEntity(text string) bool {
+	for {
+		i := strings.IndexByte(text, '&')
+		if i < 0 {
+			return false
+		}
+		text = text[i+1:]
+		if n := strings.IndexByte(text[:min(len(text), 6)], ';'); n > 1 {
+			return true
+		}
+	}
 }
 
 var htmlMarks = strings.NewReplacer("&quot;", `"`, "&#34;", `"`, "&#39;", "'", "&apos;", "'", "&lt;", "<", "&gt;", ">", "&amp;", "&")

@@ -13,11 +13,17 @@ import (
 // same answer for a text as for [piece].lower.
 type lexicon struct {
 	class [256]uint8 // byte -> column; 0 = in no word
-	width int
-	next  []uint16 // state*width + class -> state
+	width int        // columns in use, at most 64
+	next  []uint16   // state<<columnBits + column -> state, with hasFound
 	found [][]uint16
 	ids   map[string]uint16
 }
+
+const (
+	columnBits = 6
+	hasFound   = 1 << 15 // the state ends a word
+	stateMask  = hasFound - 1
+)
 
 // wordSet is a set of words of the lexicon.
 type wordSet [maxWords / 64]uint64
@@ -70,7 +76,7 @@ func newLexicon(words []string) *lexicon {
 	for i, w := range words {
 		state := uint16(0)
 		for j := range len(w) {
-			at := int(state)*l.width + int(l.class[w[j]])
+			at := int(state)<<columnBits + int(l.class[w[j]])
 			if l.next[at] == 0 {
 				l.next[at] = uint16(len(l.found))
 				l.addState()
@@ -85,7 +91,7 @@ func newLexicon(words []string) *lexicon {
 }
 
 func (l *lexicon) addState() {
-	l.next = append(l.next, make([]uint16, l.width)...)
+	l.next = append(l.next, make([]uint16, 1<<columnBits)...)
 	l.found = append(l.found, nil)
 }
 
@@ -104,7 +110,7 @@ func (l *lexicon) link() {
 		queue = queue[1:]
 		l.found[state] = append(l.found[state], l.found[fail[state]]...)
 		for c := range l.width {
-			at, other := int(state)*l.width+c, l.next[int(fail[state])*l.width+c]
+			at, other := int(state)<<columnBits+c, l.next[int(fail[state])<<columnBits+c]
 			if s := l.next[at]; s != 0 {
 				fail[s] = other
 				queue = append(queue, s)
@@ -113,15 +119,22 @@ func (l *lexicon) link() {
 			}
 		}
 	}
+	for at, state := range l.next {
+		if len(l.found[state]) > 0 {
+			l.next[at] |= hasFound
+		}
+	}
 }
 
 // scan adds the words that text holds to set.
 func (l *lexicon) scan(text string, set *wordSet) {
-	state, next, width := 0, l.next, l.width
+	state, next := uint16(0), l.next
 	for i := range len(text) {
-		state = int(next[state*width+int(l.class[text[i]])])
-		for _, id := range l.found[state] {
-			set[id/64] |= 1 << (id % 64)
+		state = next[int(state&stateMask)<<columnBits+int(l.class[text[i]])]
+		if state&hasFound != 0 {
+			for _, id := range l.found[state&stateMask] {
+				set[id/64] |= 1 << (id % 64)
+			}
 		}
 	}
 }

@@ -87,13 +87,18 @@ func (r request) safeURL() string {
 // counts only where the text says that it was asked: links to documentation do
 // not. It looks at the last 64 URLs.
 func lastRequest(text string) (request, bool) {
-	stop := len(text)
-	for range 64 {
-		i := strings.LastIndex(text[:stop], "://")
+	var at [64]int // of the last URLs
+	n := 0
+	for from := 0; ; n++ {
+		i := strings.Index(text[from:], "://")
 		if i < 0 {
 			break
 		}
-		stop = i
+		at[n%len(at)] = from + i
+		from += i + len("://")
+	}
+	for k := n - 1; k >= max(0, n-len(at)); k-- {
+		i := at[k%len(at)]
 		start := i - len("https")
 		if !strings.HasSuffix(text[:i], "https") {
 			if start++; !strings.HasSuffix(text[:i], "http") {
@@ -222,11 +227,17 @@ func asciiLower(s string) string {
 	if i == len(s) {
 		return s
 	}
-	b := []byte(s)
-	for ; i < len(b); i++ {
-		if b[i] >= 'A' && b[i] <= 'Z' {
-			b[i] += 'a' - 'A'
+	var b strings.Builder
+	b.Grow(len(s))
+	b.WriteString(s[:i])
+	for from := i; i <= len(s); i++ {
+		if i == len(s) || (s[i] >= 'A' && s[i] <= 'Z') {
+			b.WriteString(s[from:i])
+			if i < len(s) {
+				b.WriteByte(s[i] + 'a' - 'A')
+			}
+			from = i + 1
 		}
 	}
-	return string(b)
+	return b.String()
 }

@@ -23,45 +23,40 @@ func sentence(f Finding) string {
 // fill replaces {key}, {key|other|'words'} by the first value that is not
 // empty, and drops a part in [brackets] if a key in it has none.
 func fill(template string, value func(string) string) string {
-	text, _ := fillPart(template, value)
-	return text
-}
-
-func fillPart(template string, value func(string) string) (string, bool) {
-	var out strings.Builder
-	complete := true
-	for template != "" {
-		i := strings.IndexAny(template, "[{")
+	out := make([]byte, 0, len(template)+96)
+	part, complete := -1, true // where a part in brackets begins in out
+	for {
+		i := strings.IndexAny(template, "[]{")
 		if i < 0 {
-			out.WriteString(template)
-			break
+			return string(append(out, template...))
 		}
-		out.WriteString(template[:i])
-		closing := "}"
-		if template[i] == '[' {
-			closing = "]"
-		}
-		n := strings.Index(template[i:], closing)
-		if n < 0 {
-			break
-		}
-		inner := template[i+1 : i+n]
-		if template[i] == '[' {
-			if part, ok := fillPart(inner, value); ok {
-				out.WriteString(part)
+		out = append(out, template[:i]...)
+		switch template[i] {
+		case '[':
+			part, complete = len(out), true
+		case ']':
+			if part >= 0 && !complete {
+				out = out[:part]
 			}
-		} else {
-			v := pick(inner, value)
-			out.WriteString(v)
+			part = -1
+		case '{':
+			n := strings.IndexByte(template[i:], '}')
+			if n < 0 {
+				return string(out)
+			}
+			v := pick(template[i+1:i+n], value)
+			out = append(out, v...)
 			complete = complete && v != ""
+			i += n
 		}
-		template = template[i+n+1:]
+		template = template[i+1:]
 	}
-	return out.String(), complete
 }
 
 func pick(keys string, value func(string) string) string {
-	for key := range strings.SplitSeq(keys, "|") {
+	for keys != "" {
+		var key string
+		key, keys, _ = strings.Cut(keys, "|")
 		if words, ok := strings.CutPrefix(key, "'"); ok {
 			return strings.TrimSuffix(words, "'")
 		}

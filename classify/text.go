@@ -28,62 +28,93 @@ func Text(message string) Reading {
 	if !utf8.ValidString(message) {
 		message = strings.ToValidUTF8(message, "\uFFFD")
 	}
+	var lines [4]string
 	text := clean(message)
-	reading := Reading{Kind: KindUnknown, Image: imageIn(text)}
-	best, found := hit{}, false
-	for _, record := range splitRecords(text) {
-		outer := newPiece(record)
-		var hits []hit
-		for _, attempt := range splitAttempts(outer) {
-			if h, ok := readAttempt(attempt, outer); ok {
-				hits = append(hits, h)
-			}
+	records := splitRecords(text, lines[:0])
+	var first piece
+	if len(records) == 1 {
+		text = records[0]
+	}
+	first.read(text)
+	reading := Reading{Kind: KindUnknown, Image: first.image()}
+	var best attemptSet
+	for _, record := range records {
+		outer := first
+		if len(records) > 1 {
+			outer.read(record)
 		}
-		if len(hits) == 0 && strings.IndexByte(record, '\n') >= 0 && !outer.stopped {
-			// A window may have cut lines inside of a word.
-			joined := newPiece(strings.ReplaceAll(record, "\n", ""))
-			if h, ok := readAttempt(attempt{text: joined.s}, joined); ok {
-				hits = append(hits, h)
-			}
-		}
-		if len(hits) == 0 {
-			continue
-		}
-		top := bestAttempt(hits)
-		fuller := found && top.cause == best.cause && top.knows() > best.knows()
-		if found && !fuller && top.rank() <= best.rank() {
-			if top.rank() == best.rank() && top.cause != best.cause && LayerOf(top.cause) == LayerOf(best.cause) && len(best.alternatives) < 4 && !slices.Contains(best.alternatives, top.cause) {
-				best.alternatives = append(best.alternatives, top.cause) // another line says so
-			}
-			continue
-		}
-		best, found = top, true
-		reading.Attempts = reading.Attempts[:0]
-		for _, h := range hits {
-			reading.Attempts = append(reading.Attempts, h.finding())
-		}
+		best.take(readRecord(&outer))
 	}
 	switch {
-	case found:
+	case len(best.hits) > 0:
 		if pauseImage(reading.Image) {
-			best.operation = OperationSandboxImage
-			for i := range reading.Attempts {
-				reading.Attempts[i].Operation = OperationSandboxImage
+			for i := range best.hits {
+				best.hits[i].operation = OperationSandboxImage
 			}
 		}
-		reading.Kind, reading.Best = KindFailure, best.finding()
-		reading.Decide = decide(best, reading.Image)
+		reading.Kind = KindFailure
+		reading.Attempts = make([]Finding, len(best.hits))
+		for i := range best.hits {
+			reading.Attempts[i] = best.hits[i].finding()
+		}
+		reading.Best = reading.Attempts[best.top]
+		reading.Decide = decide(best.hits[best.top], reading.Image)
 	default:
-		var words wordSet
-		theLexicon().scan(text, &words)
-		reading.Kind, reading.Cached = quietKind(&words)
-		if l := theLexicon(); reading.Kind == KindUnknown && (words.has(l.ids[`pulling image "`]) || words.has(l.ids[`msg="pullimage `])) {
+		reading.Kind, reading.Cached = quietKind(&first)
+		if reading.Kind == KindUnknown && (first.has(`pulling image "`) || first.has(`msg="pullimage `)) {
 			started := New(UnknownPullInProgress, sentences[UnknownPullInProgress])
 			started.Severity, started.Certainty, started.Operation = SeverityInfo, CertaintyPossible, OperationUnknown
 			reading.Attempts = []Finding{started}
 		}
 	}
 	return reading
+}
+
+// attemptSet is what one record says: its attempts and the one that counts.
+type attemptSet struct {
+	hits []hit
+	top  int
+}
+
+// readRecord reads one line, with all attempts that it joins.
+func readRecord(outer *piece) attemptSet {
+	var hits []hit
+	for _, attempt := range splitAttempts(outer) {
+		if h, ok := readAttempt(attempt, outer); ok {
+			hits = append(hits, h)
+		}
+	}
+	if len(hits) == 0 && !outer.stopped && strings.IndexByte(outer.s, '\n') >= 0 {
+		// A window may have cut lines inside of a word.
+		var joined piece
+		joined.read(strings.ReplaceAll(outer.s, "\n", ""))
+		if h, ok := readAttempt(attempt{text: joined.s}, &joined); ok {
+			hits = append(hits, h)
+		}
+	}
+	if len(hits) == 0 {
+		return attemptSet{}
+	}
+	return attemptSet{hits, bestAttempt(hits)}
+}
+
+// take keeps o if it explains more than what was read before.
+func (s *attemptSet) take(o attemptSet) {
+	if len(o.hits) == 0 {
+		return
+	}
+	if len(s.hits) == 0 {
+		*s = o
+		return
+	}
+	best, top := &s.hits[s.top], &o.hits[o.top]
+	switch {
+	case top.rank() > best.rank(), top.cause == best.cause && top.knows() > best.knows():
+		*s = o
+	case top.rank() == best.rank() && top.cause != best.cause && LayerOf(top.cause) == LayerOf(best.cause) &&
+		len(best.alternatives) < 4 && !slices.Contains(best.alternatives, top.cause):
+		best.alternatives = append(slices.Clip(best.alternatives), top.cause) // another line says so
+	}
 }
 
 // Event reads an event of the cluster. The reason tells what the message is
@@ -216,8 +247,9 @@ func (h hit) answered() bool {
 // in order and without one last, so the first counts; but one that got past the
 // question of identity says more than one that did not. Of mirrors, the one that
 // answered counts: in a closed network the others need not be reachable.
-func bestAttempt(hits []hit) hit {
-	best := chooseAttempt(hits)
+func bestAttempt(hits []hit) int {
+	top := chooseAttempt(hits)
+	best := &hits[top]
 	if best.endpoint == "" && !best.mirror && best.answered() {
 		// The credentials are tried at the same registry; one attempt may
 		// print its URL and the other not.
@@ -228,32 +260,32 @@ func bestAttempt(hits []hit) hit {
 			}
 		}
 	}
-	return best
+	return top
 }
 
-func chooseAttempt(hits []hit) hit {
-	best := hits[0]
-	for _, h := range hits[1:] {
+func chooseAttempt(hits []hit) int {
+	top := 0
+	for i := 1; i < len(hits); i++ {
+		best, h := &hits[top], &hits[i]
 		switch {
 		case h.rank() > best.rank():
-			best = h
+			top = i
 		case h.rank() < best.rank():
 		case (best.mirror || h.mirror) && h.answered() && !best.answered():
-			best = h
+			top = i
 		case best.anonymous && !h.anonymous:
-			best = h
+			top = i
 		case LayerOf(best.cause) == LayerIdentity && !best.mirror && !h.anonymous &&
 			(LayerOf(h.cause) == LayerImage || LayerOf(h.cause) == LayerRegistry):
-			best = h
+			top = i
 		}
 	}
-	return best
+	return top
 }
 
 // quietKind reads texts without a failure.
-func quietKind(words *wordSet) (Kind, bool) {
-	l := theLexicon()
-	has := func(w string) bool { return words.has(l.ids[w]) }
+func quietKind(p *piece) (Kind, bool) {
+	has := p.has
 	switch {
 	case has("already present on machine"):
 		return KindOK, true
@@ -261,7 +293,7 @@ func quietKind(words *wordSet) (Kind, bool) {
 		return KindOK, false
 	case has("status: image is up to date for"):
 		return KindOK, true
-	case words.anyOf(backoffTable()):
+	case p.words.anyOf(backoffTable()):
 		return KindBackoff, false
 	}
 	return KindUnknown, false
@@ -294,7 +326,7 @@ var markerWords = append([]string{
 	"pull and unpack image", "errimagepull:", "already present on machine", "successfully pulled image", "status: downloaded newer image for",
 	"status: image is up to date for", `pulling image "`, `msg="pullimage `, "pull image err: ", "mirrors also failed: [", "fallback sources also failed: [",
 	"denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
-}, statusMarkers...)
+}, slices.Concat(statusMarkers, imageMarkers)...)
 
 // speaksOfPull reports whether a message is about an image pull at all.
 func speaksOfPull(message string) bool {

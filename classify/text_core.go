@@ -19,14 +19,20 @@ type piece struct {
 }
 
 func newPiece(text string) *piece {
-	p := &piece{s: text, flat: spaced(text)}
+	var p piece
+	p.read(text)
+	return &p
+}
+
+// read prepares p for text.
+func (p *piece) read(text string) {
+	*p = piece{s: text, flat: spaced(text)}
 	p.lower = asciiLower(p.flat)
 	theLexicon().scan(text, &p.words)
 	if r, ok := lastRequest(text); ok {
 		p.req, p.hasReq = r, true
 		p.tail = r.end
 	}
-	return p
 }
 
 // spaced puts a space for each line break and tab.
@@ -75,7 +81,9 @@ func (w phrase) hit() hit {
 func readAttempt(a attempt, outer *piece) (hit, bool) {
 	p := outer
 	if a.text != outer.s {
-		p = newPiece(strings.TrimSpace(a.text))
+		var inner piece
+		inner.read(strings.TrimSpace(a.text))
+		p = &inner
 	}
 	h, ok := p.core()
 	if !ok {
@@ -127,19 +135,57 @@ func coarse(h hit) hit {
 // core finds the innermost cause. The order is by how sure a form is: the
 // node's own refusals and a lookup are unmistakable, single words come last.
 func (p *piece) core() (hit, bool) {
-	for _, read := range [...]func(*piece) (hit, bool){
-		(*piece).local, (*piece).lookup, (*piece).socket, (*piece).certificate, (*piece).handshake, (*piece).transport,
-		(*piece).answer, (*piece).proxyPhrase, (*piece).content, (*piece).identity, (*piece).secret, (*piece).end,
-	} {
-		h, ok := read(p)
-		if ok {
-			return p.place(h), true
-		}
-		if p.stopped {
-			break
-		}
+	h, ok := p.local()
+	if !ok {
+		h, ok = p.transported()
 	}
-	return hit{}, false
+	if !ok && !p.stopped {
+		h, ok = p.answered()
+	}
+	if !ok {
+		return hit{}, false
+	}
+	return p.place(h), true
+}
+
+// transported reads what ended a request before an answer.
+func (p *piece) transported() (hit, bool) {
+	h, ok := p.lookup()
+	if !ok && !p.stopped {
+		h, ok = p.socket()
+	}
+	if !ok && !p.stopped {
+		h, ok = p.certificate()
+	}
+	if !ok && !p.stopped {
+		h, ok = p.handshake()
+	}
+	if !ok && !p.stopped {
+		h, ok = p.transport()
+	}
+	return h, ok
+}
+
+// answered reads what answers and the runtime's own words say, down to what is
+// left when nothing better was found.
+func (p *piece) answered() (hit, bool) {
+	h, ok := p.answer()
+	if !ok {
+		h, ok = p.proxyPhrase()
+	}
+	if !ok {
+		h, ok = p.content()
+	}
+	if !ok {
+		h, ok = p.identity()
+	}
+	if !ok {
+		h, ok = p.secret()
+	}
+	if !ok {
+		h, ok = p.end()
+	}
+	return h, ok
 }
 
 // place adds the endpoint of the request, unless the reader knew a nearer one.

@@ -5,14 +5,13 @@ import "strings"
 // splitRecords cuts a pasted table or log into its records. A line that does
 // not look like the start of one belongs to the record before: containerd puts
 // a line break before the registry's message, and terminals wrap.
-func splitRecords(text string) []string {
+func splitRecords(text string, records []string) []string {
 	if strings.IndexByte(text, '\n') < 0 {
 		if text = strings.Trim(text, margin); text == "" {
 			return nil
 		}
-		return []string{text}
+		return append(records, text)
 	}
-	var records []string
 	var record strings.Builder
 	inURL := false // the record so far ends inside a quoted URL
 	flush := func() {
@@ -215,28 +214,33 @@ func mirrorList(record string) (list []string, before, after string, ok bool) {
 
 // imageIn returns the image reference that the text names, "" if none.
 func imageIn(text string) string {
-	for _, marker := range []string{
-		`ull image "`, `pull and unpack image "`, `ulling image "`, `ulled image "`, `Container image "`, `resolve reference "`,
-		`PullImage "`, `apply default image tag "`, `Failed to inspect image "`, `sandbox image "`,
-	} {
-		i := strings.Index(text, marker)
-		if i < 0 {
-			continue
-		}
-		rest := text[i+len(marker):]
-		if end := strings.IndexByte(rest, '"'); end > 0 && end <= 1024 {
-			return cleanImage(rest[:end])
-		}
+	var p piece
+	p.s, p.lower = text, asciiLower(text)
+	theLexicon().scan(text, &p.words)
+	return p.image()
+}
+
+// image returns the image reference that the text names, "" if none. A quoted
+// one is surer than a word.
+func (p *piece) image() string {
+	if !p.words.anyOf(imageTable()) {
+		return ""
 	}
-	for _, marker := range []string{"docker://", "image pull failed for ", "pull image ", "manifest for ", "pull access denied for "} {
-		i := strings.Index(text, marker)
-		if i < 0 {
+	for i, marker := range imageMarkers {
+		at := p.index(marker)
+		if at < 0 {
 			continue
 		}
-		rest := text[i+len(marker):]
-		end := strings.IndexAny(rest, " \n\t,\"")
+		rest := p.s[at+len(marker):]
+		if i < quotedMarkers {
+			if end := strings.IndexByte(rest[:min(len(rest), 1025)], '"'); end > 0 {
+				return cleanImage(rest[:end])
+			}
+			continue
+		}
+		end := strings.IndexAny(rest[:min(len(rest), 1024)], " \n\t,\"")
 		if end < 0 {
-			end = len(rest)
+			end = min(len(rest), 1024)
 		}
 		ref := strings.TrimRight(rest[:end], ":,.")
 		if marker != "docker://" && !strings.ContainsAny(ref, "/:") {
@@ -247,10 +251,23 @@ func imageIn(text string) string {
 	return ""
 }
 
+var imageTable = idsOf(imageMarkers)
+
+// imageMarkers are the words before a reference; the first ones put it in quotes.
+var imageMarkers = []string{
+	`ull image "`, `pull and unpack image "`, `ulling image "`, `ulled image "`, `container image "`, `resolve reference "`, `pullimage "`,
+	`apply default image tag "`, `failed to inspect image "`, `sandbox image "`,
+	"docker://", "image pull failed for ", "pull image ", "manifest for ", "pull access denied for ",
+}
+
+const quotedMarkers = 10
+
 // cleanImage joins a reference that a terminal wrapped, and refuses what cannot
 // be one.
 func cleanImage(ref string) string {
-	ref = strings.Join(strings.FieldsFunc(ref, func(r rune) bool { return r <= ' ' || r == '\u2502' }), "")
+	if strings.IndexAny(ref, " \n\t\r\u2502") >= 0 {
+		ref = strings.Join(strings.FieldsFunc(ref, func(r rune) bool { return r <= ' ' || r == '\u2502' }), "")
+	}
 	if len(ref) > 512 || strings.ContainsAny(ref, "\"'(){}[]?") {
 		return ""
 	}
