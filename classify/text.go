@@ -23,7 +23,8 @@ const maxAttempts = 16
 // words; Decide names the probes that would tell. Text reads at most 64 KiB.
 func Text(message string) Reading {
 	if len(message) > maxText {
-		message = message[:maxText]
+		// The outer words stand left, the cause stands right.
+		message = message[:maxText*3/4] + "\n" + message[len(message)-maxText/4:]
 	}
 	if !utf8.ValidString(message) {
 		message = strings.ToValidUTF8(message, "\uFFFD")

@@ -271,7 +271,21 @@ func cleanImage(ref string) string {
 	if len(ref) > 512 || strings.ContainsAny(ref, "\"'(){}[]?") {
 		return ""
 	}
+	if plainReference(ref) {
+		return ref
+	}
 	return Redact(ref, 512)
+}
+
+// plainReference reports whether ref has only what a reference without a digest
+// is made of, so that no secret has a form in it.
+func plainReference(ref string) bool {
+	for i := range len(ref) {
+		if c := ref[i]; !isSchemeByte(c) && c != '/' && c != ':' && c != '_' {
+			return false
+		}
+	}
+	return !strings.Contains(ref, "eyJ") && !strings.Contains(ref, "://") && !strings.Contains(asciiLower(ref), "authorization")
 }
 
 // imageHost returns the registry host that a reference names in so many words,

@@ -324,22 +324,3 @@ func checkReading(t *testing.T, r classify.Reading) {
 		}
 	}
 }
-
-func BenchmarkClassifyText(b *testing.B) {
-	texts := []string{
-		kubelet + grpc + containerd + head + "dial tcp: lookup registry.corp.test on 10.20.0.2:53: no such host",
-		kubelet + transfer + head + "dial tcp 10.20.0.4:443: i/o timeout",
-		kubelet + grpc + containerd + anonymous + "unexpected status from GET request to https://auth.corp.test/token?scope=repository%3Ateam%2Fapp%3Apull: 401 Unauthorized",
-		kubelet + crio + "reading manifest v1 in registry.corp.test/team/app: manifest unknown",
-		kubelet + containerd + head + "tls: failed to verify certificate: x509: certificate signed by unknown authority",
-		kubelet + copyBlob + `failed to do request: Get "https://blobs.corp.test/data/x?sig=SECRET&se=2030": read tcp 10.20.0.9:40000->10.20.0.6:443: read: connection reset by peer`,
-		`Back-off pulling image "` + ref + `"`,
-	}
-	b.ReportAllocs()
-	n := 0
-	for b.Loop() {
-		classify.Event("Failed", texts[n%len(texts)])
-		n++
-	}
-	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "texts/s")
-}
