@@ -14,9 +14,7 @@ func clean(text string) string {
 	bold, entities := strings.Contains(text, "**"), hasEntity(text)
 	doubled := strings.Contains(text, `""`)
 	other := strings.IndexByte(text, 0x1b) >= 0
-	for i := 0; i < len(text) && !other; i++ {
-		other = text[i] >= 0x80
-	}
+	other = other || !isASCII(text)
 	if other {
 		text = plain(text)
 	}
@@ -33,6 +31,20 @@ func clean(text string) string {
 		text = strings.ReplaceAll(text, `""`, `"`) // a cell of a CSV file
 	}
 	return text
+}
+
+func isASCII(s string) bool {
+	for ; len(s) >= 8; s = s[8:] {
+		if (s[0]|s[1]|s[2]|s[3]|s[4]|s[5]|s[6]|s[7])&0x80 != 0 {
+			return false
+		}
+	}
+	for i := range len(s) {
+		if s[i]&0x80 != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // hasEntity reports whether text has a character as HTML writes it, "&quot;". The

@@ -86,7 +86,8 @@ func (r request) safeURL() string {
 // lastRequest finds the last request in text, which is the innermost. A URL
 // counts only where the text says that it was asked: links to documentation do
 // not. It looks at the last 64 URLs.
-func lastRequest(text string) (request, bool) {
+func (p *piece) lastRequest() (request, bool) {
+	text := p.s
 	var at [64]int // of the last URLs
 	n := 0
 	for from := 0; ; n++ {
@@ -109,8 +110,13 @@ func lastRequest(text string) (request, bool) {
 			return r, true
 		}
 	}
+	if !p.words.anyOf(methodTable()) {
+		return request{}, false
+	}
 	return bareRequest(text)
 }
+
+var methodTable = idsOf([]string{"head ", "get ", "post "})
 
 // requestAt reads the request whose URL begins at start and goes on at i.
 func requestAt(text string, start, i int) (request, bool) {
@@ -227,17 +233,18 @@ func asciiLower(s string) string {
 	if i == len(s) {
 		return s
 	}
-	var b strings.Builder
-	b.Grow(len(s))
-	b.WriteString(s[:i])
-	for from := i; i <= len(s); i++ {
-		if i == len(s) || (s[i] >= 'A' && s[i] <= 'Z') {
-			b.WriteString(s[from:i])
-			if i < len(s) {
-				b.WriteByte(s[i] + 'a' - 'A')
-			}
-			from = i + 1
-		}
+	var short [1024]byte
+	b := short[:]
+	if len(s) > len(b) {
+		b = make([]byte, len(s))
 	}
-	return b.String()
+	b = b[:len(s)]
+	for i := range b {
+		c := s[i]
+		if c-'A' < 26 {
+			c += 'a' - 'A'
+		}
+		b[i] = c
+	}
+	return string(b)
 }

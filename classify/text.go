@@ -20,7 +20,9 @@ const maxAttempts = 16
 //
 // What it does not understand is [KindUnknown]: nothing is guessed. A finding
 // from a text is [CertaintyPossible] at most, because many faults print the same
-// words; Decide names the probes that would tell. Text reads at most 64 KiB.
+// words; Decide names the probes that would tell. Of a text
+// longer than 64 KiB it reads the first three quarters and the last quarter of
+// that.
 func Text(message string) Reading {
 	if len(message) > maxText {
 		// The outer words stand left, the cause stands right.
@@ -80,9 +82,15 @@ type attemptSet struct {
 // readRecord reads one line, with all attempts that it joins.
 func readRecord(outer *piece) attemptSet {
 	var hits []hit
-	for _, attempt := range splitAttempts(outer) {
-		if h, ok := readAttempt(attempt, outer); ok {
-			hits = append(hits, h)
+	if !outer.words.anyOf(joinTable()) {
+		if h, ok := readAttempt(attempt{text: outer.s}, outer); ok {
+			hits = []hit{h}
+		}
+	} else {
+		for _, attempt := range splitAttempts(outer.s) {
+			if h, ok := readAttempt(attempt, outer); ok {
+				hits = append(hits, h)
+			}
 		}
 	}
 	if len(hits) == 0 && !outer.stopped && strings.IndexByte(outer.s, '\n') >= 0 {
@@ -324,10 +332,10 @@ var markerWords = append([]string{
 	"lookup ", "dial tcp", "read tcp", "write tcp", "x509: ", "remote error: tls: ", "malformed http response ", "proxyconnect tcp: ",
 	"anonymous token", "no basic auth credentials", "failed with status code [", "status ", "trying to pull repository", "unable to retrieve auth token",
 	"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling from host ", "no suitable address found", "pulling image", "docker://", "failed to pull ",
-	"pull and unpack image", "errimagepull:", "already present on machine", "successfully pulled image", "status: downloaded newer image for",
-	"status: image is up to date for", `pulling image "`, `msg="pullimage `, "pull image err: ", "mirrors also failed: [", "fallback sources also failed: [",
-	"denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
-}, slices.Concat(statusMarkers, imageMarkers)...)
+	"pull and unpack image", "errimagepull:", "head ", "get ", "post ",
+	"already present on machine", "successfully pulled image", "status: downloaded newer image for",
+	"status: image is up to date for", `pulling image "`, `msg="pullimage `, "denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
+}, slices.Concat(statusMarkers, imageMarkers, joinMarkers)...)
 
 // speaksOfPull reports whether a message is about an image pull at all.
 func speaksOfPull(message string) bool {

@@ -46,6 +46,8 @@ var statusMarkers = []string{
 	"unexpected status code ", "error parsing http ", "unexpected http code: ", "http status: ",
 }
 
+var statusTable = idsOf(statusMarkers)
+
 // status finds a status and what the text has of the body.
 func (p *piece) status() (int, string, bool) {
 	if p.req.status {
@@ -55,10 +57,11 @@ func (p *piece) status() (int, string, bool) {
 			}
 		}
 	}
-	for _, m := range statusMarkers {
-		if !p.has(m) {
+	for i, id := range statusTable() {
+		if !p.words.has(id) {
 			continue
 		}
+		m := statusMarkers[i]
 		if i := strings.LastIndex(p.lower, m); i >= 0 {
 			if n, body, ok := leadingStatus(p.s[i+len(m):]); ok {
 				return n, body, true

@@ -29,7 +29,7 @@ func (p *piece) read(text string) {
 	*p = piece{s: text, flat: spaced(text)}
 	p.lower = asciiLower(p.flat)
 	theLexicon().scan(text, &p.words)
-	if r, ok := lastRequest(text); ok {
+	if r, ok := p.lastRequest(); ok {
 		p.req, p.hasReq = r, true
 		p.tail = r.end
 	}
@@ -303,8 +303,13 @@ func validName(s string) bool {
 	return s != "" && !strings.ContainsAny(s, "/\\<>=@{}[]")
 }
 
+var socketTable = idsOf([]string{"dial tcp", "read tcp", "write tcp"})
+
 // socket reads "dial tcp ADDRESS: ...", "read tcp A->B: ..." and the like.
 func (p *piece) socket() (hit, bool) {
+	if !p.words.anyOf(socketTable()) {
+		return hit{}, false
+	}
 	at, word := -1, ""
 	for _, w := range [...]string{"dial tcp", "read tcp", "write tcp"} {
 		if !p.has(w) {

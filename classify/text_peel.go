@@ -89,11 +89,7 @@ func isAge(word string) bool {
 
 // splitAttempts returns the attempts that one record joins: the kubelet's
 // "[a, b]" over credentials, CRI-O's list of mirrors, image before artifact.
-func splitAttempts(p *piece) []attempt {
-	record := p.s
-	if !p.has("pull image err: ") && !p.has("mirrors also failed: [") && !p.has("fallback sources also failed: [") && strings.IndexByte(record, '[') < 0 {
-		return []attempt{{text: record}}
-	}
+func splitAttempts(record string) []attempt {
 	if i := strings.Index(record, "pull image err: "); i >= 0 {
 		record = record[i+len("pull image err: "):]
 		if j := strings.Index(record, "; artifact err: "); j >= 0 {
@@ -117,6 +113,11 @@ func splitAttempts(p *piece) []attempt {
 	}
 	return attempts
 }
+
+// joinMarkers stand where attempts are joined.
+var joinMarkers = []string{"pull image err: ", "mirrors also failed: [", "fallback sources also failed: [", ": [", ":["}
+
+var joinTable = idsOf(joinMarkers)
 
 // attempt is one attempt's text and the text that stood before the list.
 type attempt struct {
