@@ -3,6 +3,7 @@ package classify
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // clean undoes what happened to a text on its way here, where that is certain:
@@ -17,6 +18,9 @@ func clean(text string) string {
 	other = other || !isASCII(text)
 	if other {
 		text = plain(text)
+	}
+	if strings.Count(text, "\n") > 1 {
+		text = joinCut(text)
 	}
 	if bold {
 		text = strings.ReplaceAll(text, "**", "")
@@ -136,15 +140,71 @@ func colourEnd(text string, i int) int {
 	return min(end, len(text))
 }
 
-// joinBorders joins lines that a window cut at its border: one space and a bar
-// on each side are the window's, all else is the text's own.
+// joinBorders joins lines that a window cut at its border: one space and a bar on
+// each side are the window's, and a line that reaches the border goes on in the
+// next one.
 func joinBorders(text string) string {
-	if !strings.Contains(text, "\u2502") {
+	if !strings.Contains(text, bar) {
 		return text
 	}
-	return borders.Replace(text)
+	if strings.Contains(text, bar+bar) {
+		text = strings.NewReplacer(" "+bar+bar+" ", "", bar+bar, "").Replace(text) // its line ends are lost
+	}
+	lines := strings.Split(text, "\n")
+	bordered := 0
+	for i, line := range lines {
+		line = strings.TrimSpace(line)
+		inner, left := strings.CutPrefix(line, bar)
+		inner, right := strings.CutSuffix(inner, bar)
+		if left || right {
+			bordered++
+			if left {
+				inner = strings.TrimPrefix(inner, " ")
+			}
+			lines[i] = strings.TrimSuffix(inner, " ")
+		}
+	}
+	if bordered == 0 {
+		return text
+	}
+	return joinFull(lines)
 }
 
-var borders = strings.NewReplacer(
-	" \u2502\r\n\u2502 ", "", " \u2502\n\u2502 ", "", " \u2502\u2502 ", "", "\u2502\n\u2502", "", "\u2502\u2502", "",
-)
+const bar = "\u2502"
+
+// joinFull puts lines together again: one that is as wide as the widest was cut
+// by the window if several are, or if it ends inside of a word.
+func joinFull(lines []string) string {
+	width := 0
+	for _, line := range lines {
+		width = max(width, utf8.RuneCountInString(line))
+	}
+	var b strings.Builder
+	for i, line := range lines {
+		b.WriteString(line)
+		if i+1 < len(lines) && (utf8.RuneCountInString(line) < width || strings.HasSuffix(line, " ")) {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// joinCut joins lines that a window without a border cut, all at one width. Two
+// full lines in a row are needed to be certain.
+func joinCut(text string) string {
+	const narrowest = 60
+	lines := strings.Split(text, "\n")
+	width, full := 0, 0
+	for _, line := range lines {
+		switch n := utf8.RuneCountInString(line); {
+		case n > width:
+			width, full = n, 1
+		case n == width:
+			full++
+		}
+	}
+	if full < 2 || width < narrowest {
+		return text
+	}
+	return joinFull(lines)
+}

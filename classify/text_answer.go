@@ -51,7 +51,7 @@ var statusTable = idsOf(statusMarkers)
 // status finds a status and what the text has of the body.
 func (p *piece) status() (int, string, bool) {
 	if p.req.status {
-		if rest, ok := strings.CutPrefix(p.s[p.tail:], ": "); ok {
+		if rest, ok := p.behindRequest(); ok {
 			if n, body, ok := leadingStatus(rest); ok {
 				return n, body, true
 			}
@@ -126,6 +126,16 @@ var registryCodes = map[string]string{
 	"unauthorized": "UNAUTHORIZED", "denied": "DENIED", "unsupported": "UNSUPPORTED", "toomanyrequests": "TOOMANYREQUESTS",
 	"unavailable": "UNAVAILABLE", "unknown": "UNKNOWN", "manifest_unknown": "MANIFEST_UNKNOWN", "name_unknown": "NAME_UNKNOWN",
 	"blob_unknown": "BLOB_UNKNOWN",
+}
+
+// behindRequest returns what follows the request and its colon, over a line's end
+// if a window put one there.
+func (p *piece) behindRequest() (string, bool) {
+	rest, ok := strings.CutPrefix(p.s[p.tail:], ":")
+	if !ok || rest == "" || strings.IndexByte(" \n\t\r", rest[0]) < 0 {
+		return "", false
+	}
+	return strings.TrimLeft(rest, " \n\t\r"), true
 }
 
 // index returns where a word of the lexicon first stands, -1 if nowhere.

@@ -492,11 +492,14 @@ func (p *piece) proxyPhrase() (hit, bool) {
 	if !p.hasReq || p.req.status {
 		return hit{}, false
 	}
-	rest, ok := strings.CutPrefix(p.s[p.tail:], ": ")
+	rest, ok := p.behindRequest()
 	if !ok {
 		return hit{}, false
 	}
 	phrase, _, _ := strings.Cut(rest, "\n")
+	if whole := spaced(rest[:min(len(rest), 40)]); strings.HasPrefix(whole, "Proxy Authentication Required") {
+		phrase = "Proxy Authentication Required"
+	}
 	phrase, _, _ = strings.Cut(phrase, ". ")
 	phrase, _, _ = strings.Cut(phrase, "\"")
 	phrase, _, _ = strings.Cut(phrase, ", ")

@@ -26,7 +26,7 @@ func splitRecords(text string, records []string) []string {
 		if trimmed == "" || strings.HasPrefix(trimmed, "```") {
 			continue
 		}
-		if startsRecord(trimmed) {
+		if startsRecord(trimmed) && !wantsTime(record.String()) {
 			flush()
 		}
 		if len(records) == 512 {
@@ -44,6 +44,12 @@ func splitRecords(text string, records []string) []string {
 	}
 	flush()
 	return records
+}
+
+// wantsTime reports whether a record so far ends before a time, which then does
+// not begin a line of a log.
+func wantsTime(record string) bool {
+	return strings.HasSuffix(record, "current time") || strings.HasSuffix(record, " is after") || strings.HasSuffix(record, " is before")
 }
 
 // margin is what stands around lines in mails, Markdown and terminals.

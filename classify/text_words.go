@@ -98,7 +98,18 @@ func (p *piece) bareNotFound() (string, bool) {
 	if !p.has("not found") {
 		return "", false
 	}
-	text := strings.TrimRight(p.flat, " .\"')]")
+	// What follows it may be the next line of a log, or the end of a value.
+	end := -1
+	for at := len(p.lower); end < 0; {
+		at = strings.LastIndex(p.lower[:at], "not found")
+		if at < 0 {
+			return "", false
+		}
+		if n := at + len("not found"); n == len(p.s) || strings.IndexByte("\n\r.\"')]},;", p.s[n]) >= 0 {
+			end = n
+		}
+	}
+	text := p.flat[:end]
 	before, ok := strings.CutSuffix(text, ": not found")
 	if !ok {
 		// Docker and old kubelets: image REF not found.
@@ -136,10 +147,10 @@ func (p *piece) identity() (hit, bool) {
 	if w, ok := p.match(identityTable()); ok {
 		return w.hit(), true
 	}
-	message, denied := codeWord(p.flat, lower, "denied")
+	message, denied := p.codeWord("denied")
 	unauthorized := false
 	if !denied {
-		message, unauthorized = codeWord(p.flat, lower, "unauthorized")
+		message, unauthorized = p.codeWord("unauthorized")
 	}
 	facts := fact(FactMessage, message)
 	if w, ok := p.match(messageTable()); ok {
@@ -182,9 +193,12 @@ func (p *piece) secret() (hit, bool) {
 
 // codeWord finds word where a registry's error code stands: after a colon or at
 // the start, followed by a colon or the end. It returns the message behind it.
-func codeWord(flat, lower, word string) (string, bool) {
-	lower = strings.TrimRight(lower, " \"'.)]")
-	flat = flat[:len(lower)]
+func (p *piece) codeWord(word string) (string, bool) {
+	if !p.has(word) {
+		return "", false
+	}
+	lower := strings.TrimRight(p.lower, " \"'.)]}")
+	flat := p.flat[:len(lower)]
 	for end := len(lower); ; {
 		i := strings.LastIndex(lower[:end], word)
 		if i < 0 {
@@ -196,7 +210,7 @@ func codeWord(flat, lower, word string) (string, bool) {
 		if before != "" && before[len(before)-1] != ':' {
 			continue
 		}
-		if after == "" {
+		if after == "" || strings.IndexByte("\n\r\"'},", p.s[i+len(word)]) >= 0 {
 			return "", true
 		}
 		if after[0] == ':' {
@@ -209,7 +223,7 @@ func codeWord(flat, lower, word string) (string, bool) {
 // end reads what is left when nothing better was found: ends of a stream and
 // bare deadlines.
 func (p *piece) end() (hit, bool) {
-	tail := strings.TrimRight(p.flat[p.tail:], " .\"')]")
+	tail := strings.TrimRight(p.flat[p.tail:], " .\"')]}")
 	lower := p.lower[p.tail:]
 	switch {
 	case p.proxied() && strings.HasSuffix(tail, "EOF"):

@@ -27,6 +27,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
@@ -68,6 +69,7 @@ func main() {
 			os.Exit(2)
 		}
 		fmt.Printf("%s: %d texts\n", name, len(records))
+		printSpeed(os.Stdout, records)
 		if records[0].Text != "" {
 			good = scoreLab(os.Stdout, records, *misses) && good
 		} else {
@@ -117,6 +119,18 @@ func (r record) read() classify.Reading {
 		return classify.Text(r.Text)
 	}
 	return classify.Event(r.Reason, r.Message)
+}
+
+// printSpeed reads all records on one goroutine for half a second.
+func printSpeed(w io.Writer, records []record) {
+	n, start := 0, time.Now()
+	for time.Since(start) < 500*time.Millisecond {
+		for _, r := range records {
+			r.read()
+			n++
+		}
+	}
+	fmt.Fprintf(w, "  speed      %.0f texts/s on this machine, as busy as it is\n", float64(n)/time.Since(start).Seconds())
 }
 
 // said returns layer and cause of a reading in the words of the labels.
