@@ -272,7 +272,7 @@ func deniedClient(message string) string {
 	if i < 0 {
 		return ""
 	}
-	for _, word := range strings.FieldsFunc(message[i:], func(r rune) bool { return strings.ContainsRune(" '\"`,;()[]", r) }) {
+	for _, word := range strings.FieldsFunc(message[i:min(len(message), i+256)], func(r rune) bool { return strings.ContainsRune(" '\"`,;()[]", r) }) {
 		if a, err := netip.ParseAddr(strings.TrimRight(word, ".")); err == nil {
 			return a.String()
 		}

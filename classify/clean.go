@@ -189,8 +189,9 @@ func joinFull(lines []string) string {
 	return b.String()
 }
 
-// joinCut joins lines that a window without a border cut, all at one width. Two
-// full lines in a row are needed to be certain.
+// joinCut joins lines that a window without a border cut, all at one width. It is
+// certain if several lines are full and few are nearly full: those would be lines
+// broken between words.
 func joinCut(text string) string {
 	const narrowest = 60
 	lines := strings.Split(text, "\n")
@@ -204,6 +205,15 @@ func joinCut(text string) string {
 		}
 	}
 	if full < 2 || width < narrowest {
+		return text
+	}
+	near := 0
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n < width && n > width-15 {
+			near++
+		}
+	}
+	if 3*near >= full {
 		return text
 	}
 	return joinFull(lines)

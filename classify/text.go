@@ -87,24 +87,35 @@ func readRecord(outer *piece) attemptSet {
 			hits = []hit{h}
 		}
 	} else {
-		for _, attempt := range splitAttempts(outer.s) {
+		attempts := splitAttempts(outer.s)
+		if len(attempts) == 1 && outer.s != outer.flat {
+			attempts = splitAttempts(outer.flat) // a line's end inside of what joins them
+		}
+		for _, attempt := range attempts {
 			if h, ok := readAttempt(attempt, outer); ok {
 				hits = append(hits, h)
 			}
 		}
 	}
-	if len(hits) == 0 && !outer.stopped && strings.IndexByte(outer.s, '\n') >= 0 {
-		// A window may have cut lines inside of a word.
+	if len(hits) <= 1 && (len(hits) == 0 || hits[0].order > orderLookup) && mayBeCut(outer.s) {
+		// A window may have cut lines inside of a word; then the words that are
+		// whole again are the surer ones.
 		var joined piece
 		joined.read(strings.ReplaceAll(outer.s, "\n", ""))
-		if h, ok := readAttempt(attempt{text: joined.s}, &joined); ok {
-			hits = append(hits, h)
+		if h, ok := readAttempt(attempt{text: joined.s}, &joined); ok && (len(hits) == 0 || h.order < hits[0].order) {
+			hits = []hit{h}
 		}
 	}
 	if len(hits) == 0 {
 		return attemptSet{}
 	}
 	return attemptSet{hits, bestAttempt(hits)}
+}
+
+// mayBeCut reports whether the first line of a record is as long as a window.
+func mayBeCut(record string) bool {
+	n := strings.IndexByte(record, '\n')
+	return n >= 60
 }
 
 // take keeps o if it explains more than what was read before.
@@ -205,6 +216,7 @@ type hit struct {
 	mirror       bool // the attempt went to a mirror
 	anonymous    bool // the attempt says that it had no credential
 	nobody       bool // the peer is not named: no endpoint
+	order        int  // of the reader that found it, the surest first
 }
 
 // finding makes the possible finding of a hit.

@@ -135,57 +135,52 @@ func coarse(h hit) hit {
 // core finds the innermost cause. The order is by how sure a form is: the
 // node's own refusals and a lookup are unmistakable, single words come last.
 func (p *piece) core() (hit, bool) {
-	h, ok := p.local()
-	if !ok {
-		h, ok = p.transported()
+	for order := range readers {
+		h, ok := p.readBy(order)
+		if ok {
+			h.order = order
+			return p.place(h), true
+		}
+		if p.stopped {
+			break
+		}
 	}
-	if !ok && !p.stopped {
-		h, ok = p.answered()
-	}
-	if !ok {
-		return hit{}, false
-	}
-	return p.place(h), true
+	return hit{}, false
 }
 
-// transported reads what ended a request before an answer.
-func (p *piece) transported() (hit, bool) {
-	h, ok := p.lookup()
-	if !ok && !p.stopped {
-		h, ok = p.socket()
-	}
-	if !ok && !p.stopped {
-		h, ok = p.certificate()
-	}
-	if !ok && !p.stopped {
-		h, ok = p.handshake()
-	}
-	if !ok && !p.stopped {
-		h, ok = p.transport()
-	}
-	return h, ok
-}
+const (
+	readers     = 12
+	orderLookup = 1
+)
 
-// answered reads what answers and the runtime's own words say, down to what is
-// left when nothing better was found.
-func (p *piece) answered() (hit, bool) {
-	h, ok := p.answer()
-	if !ok {
-		h, ok = p.proxyPhrase()
+// readBy asks one of the readers. They are called by name and not through a
+// table, so that p stays on the stack.
+func (p *piece) readBy(order int) (hit, bool) {
+	switch order {
+	case 0:
+		return p.local()
+	case orderLookup:
+		return p.lookup()
+	case 2:
+		return p.socket()
+	case 3:
+		return p.certificate()
+	case 4:
+		return p.handshake()
+	case 5:
+		return p.transport()
+	case 6:
+		return p.answer()
+	case 7:
+		return p.proxyPhrase()
+	case 8:
+		return p.content()
+	case 9:
+		return p.identity()
+	case 10:
+		return p.secret()
 	}
-	if !ok {
-		h, ok = p.content()
-	}
-	if !ok {
-		h, ok = p.identity()
-	}
-	if !ok {
-		h, ok = p.secret()
-	}
-	if !ok {
-		h, ok = p.end()
-	}
-	return h, ok
+	return p.end()
 }
 
 // place adds the endpoint of the request, unless the reader knew a nearer one.
