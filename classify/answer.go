@@ -241,25 +241,38 @@ func hasCode(a *HTTPAnswer, code string) bool {
 // deniesSource reports whether the lower-case message refuses the address or
 // the region that the request came from. No credential helps there.
 func deniesSource(message string) bool {
-	for _, w := range [...]string{
-		"client with ip", "geo-ip blocked", "geoblocked", "geo-blocked", "export control regulations", "public network access is disabled",
-		"region from which you are pulling",
-	} {
+	for _, w := range sourceDenied {
 		if strings.Contains(message, w) {
 			return true
 		}
 	}
-	if !strings.Contains(message, "ip address") && !strings.Contains(message, "source ip") && !strings.Contains(message, "your ip") &&
-		!strings.Contains(message, "client ip") && !strings.Contains(message, "your country") && !strings.Contains(message, "your region") {
-		return false
-	}
-	for _, w := range [...]string{"not allowed", "not permitted", "blocked", "denied", "not authorized", "not in the allow", "restricted", "not available", "forbidden"} {
-		if strings.Contains(message, w) {
-			return true
+	for _, s := range sourceWords {
+		if !strings.Contains(message, s) {
+			continue
+		}
+		for _, w := range deniedWords {
+			if strings.Contains(message, w) {
+				return true
+			}
 		}
 	}
 	return false
 }
+
+// sourceDenied are whole refusals of a source; sourceWords name it, deniedWords
+// refuse it.
+var (
+	sourceDenied = []string{
+		"client with ip", "geo-ip blocked", "geoblocked", "geo-blocked", "export control regulations", "public network access is disabled",
+		"region from which you are pulling",
+	}
+	sourceWords = []string{"ip address", "source ip", "your ip", "client ip", "your country", "your region"}
+	deniedWords = []string{
+		"not allowed", "not permitted", "blocked", "denied", "not authorized", "not in the allow", "restricted", "not available", "forbidden",
+	}
+)
+
+var sourceTable = idsOf(slices.Concat(sourceDenied, sourceWords))
 
 // deniedClient returns the address that a registry says it saw and refused, in
 // "client with IP '203.0.113.9' is not allowed access".

@@ -34,19 +34,17 @@ func Text(message string) Reading {
 	var lines [4]string
 	text := clean(message)
 	records := splitRecords(text, lines[:0])
-	var first piece
-	if len(records) == 1 {
-		text = records[0]
-	}
-	first.read(text)
-	reading := Reading{Kind: KindUnknown, Image: first.image()}
+	reading := Reading{Kind: KindUnknown}
 	var best attemptSet
+	var words wordSet // of all records
 	for _, record := range records {
-		outer := first
-		if len(records) > 1 {
-			outer.read(record)
-		}
+		var outer piece
+		outer.read(record)
+		reading.Image = orElse(reading.Image, outer.image())
 		best.take(readRecord(&outer))
+		for i := range words {
+			words[i] |= outer.words[i]
+		}
 	}
 	switch {
 	case len(best.hits) > 0:
@@ -63,8 +61,8 @@ func Text(message string) Reading {
 		reading.Best = reading.Attempts[best.top]
 		reading.Decide = decide(best.hits[best.top], reading.Image)
 	default:
-		reading.Kind, reading.Cached = quietKind(&first)
-		if reading.Kind == KindUnknown && (first.has(`pulling image "`) || first.has(`msg="pullimage `)) {
+		reading.Kind, reading.Cached = quietKind(&words)
+		if reading.Kind == KindUnknown && words.anyOf(startTable()) {
 			started := New(UnknownPullInProgress, sentences[UnknownPullInProgress])
 			started.Severity, started.Certainty, started.Operation = SeverityInfo, CertaintyPossible, OperationUnknown
 			reading.Attempts = []Finding{started}
@@ -305,8 +303,9 @@ func chooseAttempt(hits []hit) int {
 }
 
 // quietKind reads texts without a failure.
-func quietKind(p *piece) (Kind, bool) {
-	has := p.has
+func quietKind(words *wordSet) (Kind, bool) {
+	l := theLexicon()
+	has := func(w string) bool { return words.has(l.ids[w]) }
 	switch {
 	case has("already present on machine"):
 		return KindOK, true
@@ -314,7 +313,7 @@ func quietKind(p *piece) (Kind, bool) {
 		return KindOK, false
 	case has("status: image is up to date for"):
 		return KindOK, true
-	case p.words.anyOf(backoffTable()):
+	case words.anyOf(backoffTable()):
 		return KindBackoff, false
 	}
 	return KindUnknown, false
@@ -323,6 +322,7 @@ func quietKind(p *piece) (Kind, bool) {
 var (
 	backoffTable = idsOf(backoffWords)
 	pullTable    = idsOf(pullWords)
+	startTable   = idsOf([]string{`pulling image "`, `msg="pullimage `})
 )
 
 // backoffWords say that a pull failed or waits, and not why.
@@ -347,7 +347,7 @@ var markerWords = append([]string{
 	"pull and unpack image", "errimagepull:", "head ", "get ", "post ",
 	"already present on machine", "successfully pulled image", "status: downloaded newer image for",
 	"status: image is up to date for", `pulling image "`, `msg="pullimage `, "denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
-}, slices.Concat(statusMarkers, imageMarkers, joinMarkers)...)
+}, slices.Concat(statusMarkers, imageMarkers, joinMarkers, sourceDenied, sourceWords)...)
 
 // speaksOfPull reports whether a message is about an image pull at all.
 func speaksOfPull(message string) bool {

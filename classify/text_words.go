@@ -132,7 +132,7 @@ func (p *piece) bareNotFound() (string, bool) {
 // identity reads refusals and throttling that are printed without a status.
 func (p *piece) identity() (hit, bool) {
 	lower := p.lower
-	if deniesSource(lower) {
+	if p.words.anyOf(sourceTable()) && deniesSource(lower) {
 		h := hit{cause: EndpointSourceAddressDenied}
 		if client := deniedClient(p.flat); client != "" {
 			h.facts = []Fact{{FactClient, client}}
