@@ -42,6 +42,17 @@
 // and a probe with the finer one agree. The relation may have several steps and
 // has no cycles.
 //
+// # From what the cluster said to a story
+//
+// [Text] and [Event] read one message: the wrappers of kubelet, gRPC and runtime
+// are peeled off, joined attempts are split, damage of the way is undone where
+// that is certain, and the innermost cause decides. The host that failed is often
+// not the image's. A text shows a coarse code at most, so the finer ones that it
+// leaves open stand in Alternatives and the probes that would tell in Decide.
+// [ParseEvents] reads what kubectl printed, pods' status included, and [Timeline]
+// joins it per image and node: since when, why, what brought it to light, and
+// which successes are no proof because nothing was transferred.
+//
 // # What a finding does not prove
 //
 // A finding holds for the node, resolver, identity, endpoint and time at which

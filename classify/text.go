@@ -311,8 +311,10 @@ func quietKind(words *wordSet) (Kind, bool) {
 		return KindOK, true
 	case has("successfully pulled image"), has("status: downloaded newer image for"):
 		return KindOK, false
-	case has("status: image is up to date for"):
-		return KindOK, true
+	case has("status: image is up to date for"), has("bytes read=0"):
+		return KindOK, true // docker compared digests; containerd read nothing
+	case has("returns image reference "), has("image is up to date for "):
+		return KindOK, false // containerd's log, and what crictl says after any pull
 	case words.anyOf(backoffTable()):
 		return KindBackoff, false
 	}
@@ -346,7 +348,7 @@ var markerWords = append([]string{
 	"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling from host ", "no suitable address found", "pulling image", "docker://", "failed to pull ",
 	"pull and unpack image", "errimagepull:", "head ", "get ", "post ",
 	"already present on machine", "successfully pulled image", "status: downloaded newer image for",
-	"status: image is up to date for", `pulling image "`, `msg="pullimage `, "denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
+	"status: image is up to date for", "bytes read=0", "returns image reference ", "image is up to date for ", `pulling image "`, `msg="pullimage `, "denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
 }, slices.Concat(statusMarkers, imageMarkers, joinMarkers, sourceDenied, sourceWords)...)
 
 // speaksOfPull reports whether a message is about an image pull at all.

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"net"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -169,6 +170,10 @@ func decide(h hit, image string) []string {
 		return []string{"tls@" + atPort}
 	case layer == LayerUnknown:
 		return nil
+	case slices.Contains(h.alternatives, EndpointSourceAddressDenied) || h.cause == EndpointSourceAddressDenied:
+		// Whether the name leads to a private endpoint decides between an
+		// identity and a network rule.
+		return []string{"request@" + host, "dns@" + bare}
 	}
 	return []string{"request@" + host}
 }
