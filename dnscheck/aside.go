@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ type aside struct {
 	behind  []ServerReport
 	started bool // the questions to what is behind a stub are out
 
+	platform *ServerReport
 	chain    []string // aliases found one by one after SERVFAIL
 	tracing  bool
 	searched string // suffix of the search list that gave the answer
@@ -93,6 +95,43 @@ func (l *lookup) explain(ctx context.Context) {
 		}
 	}
 	l.askSearched(ctx)
+	l.askPlatform(ctx)
+}
+
+// askPlatform asks Azure's platform resolver of a name of Azure's private link
+// that does not come out private.
+func (l *lookup) askPlatform(ctx context.Context) {
+	d := l.decide(false)
+	if !d.decided || l.aside.platform != nil || slices.ContainsFunc(l.settings.Nameservers, func(n netip.AddrPort) bool { return n.Addr() == azurePlatform }) {
+		return
+	}
+	azure := false
+	for _, o := range l.rounds[d.round].seen[d.server()] {
+		if slices.ContainsFunc(o.addresses(), isPrivate) {
+			return
+		}
+		azure = azure || isAzureLink(privateLinkOf(l.name, o.Answer))
+	}
+	if !azure && !isAzureLink(l.name) {
+		return
+	}
+	server := netip.AddrPortFrom(azurePlatform, dnsPort)
+	p := &ServerReport{Server: server}
+	l.aside.platform = p
+	l.askAside(ctx, server, "udp", Question{Name: rooted(l.name), Type: "A"}, func(o observation) { p.A = o.Exchange })
+	l.askAside(ctx, server, "udp", Question{Name: rooted(l.name), Type: "AAAA"}, func(o observation) { p.AAAA = o.Exchange })
+}
+
+// isAzureLink says that a name can have a private endpoint of Azure's: it lies in
+// a private-link zone, or is a registry's.
+func isAzureLink(name string) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	for _, domain := range []string{"azurecr.io", "azurecr.cn", "azurecr.us"} {
+		if _, ok := below(name, domain); ok {
+			return true
+		}
+	}
+	return strings.Contains(name, "."+privateLinkLabel+".") && (strings.HasSuffix(name, ".windows.net") || strings.HasSuffix(name, ".azure.com"))
 }
 
 // into asks aside and returns where the outcome will stand.

@@ -2,6 +2,8 @@ package dnscheck
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,4 +72,22 @@ func (j *judge) aside(server int, o *observation) string {
 		text += " Behind this stub, " + strings.Join(said, "; ") + "."
 	}
 	return text
+}
+
+// platform says what Azure's own resolver makes of the name from this node.
+func (j *judge) platform() string {
+	p := j.report.Platform
+	if p == nil {
+		return ""
+	}
+	found := slices.Concat(p.A.addresses(), p.AAAA.addresses())
+	switch {
+	case slices.ContainsFunc(found, netip.Addr.IsPrivate):
+		return fmt.Sprintf(" Azure's platform resolver %s answers %s from this node: the private zone is linked, and the node's own nameservers do not forward to it.", p.Server.Addr(), joined(found))
+	case len(found) > 0:
+		return fmt.Sprintf(" Azure's platform resolver %s answers %s from this node, too: the private zone is not linked to this network.", p.Server.Addr(), joined(found))
+	case p.A.Answer != nil && p.A.Answer.RCode == rcodeNXDomain:
+		return fmt.Sprintf(" Azure's platform resolver %s denies the name from this node, too.", p.Server.Addr())
+	}
+	return "" // silent: not in Azure, or not allowed; that says nothing
 }

@@ -95,3 +95,26 @@ func (j *judge) podResolver() []classify.Finding {
 			s.File, strings.Join(s.Search[:min(len(s.Search), 4)], ", ")),
 		classify.Fact{Key: classify.FactFile, Value: s.File})}
 }
+
+// halfDenied tells of a nameserver that has addresses of one family and denies the
+// whole name for the other: RFC 4074 section 4.2. A cache that takes it by its
+// word forgets the addresses, too.
+func (j *judge) halfDenied(d decision) []classify.Finding {
+	round := j.lookup.rounds[d.round]
+	for s := range round.seen {
+		for f := range families {
+			o, other := &round.seen[s][f], &round.seen[s][1-f]
+			if o.kind != kindNXDomain || other.kind != kindAddresses {
+				continue
+			}
+			server := j.lookup.settings.Nameservers[s].String()
+			finding := j.finding(classify.DNSNXDOMAIN, false,
+				fmt.Sprintf("Nameserver %s has %s records of %s and answers NXDOMAIN to %s, which denies the name as a whole; a cache in between may then forget the addresses.",
+					server, 1-f, unrooted(round.name), f),
+				classify.Fact{Key: classify.FactResolver, Value: server}, classify.Fact{Key: classify.FactRCode, Value: rcodeNXDomain})
+			finding.Severity = classify.SeverityInfo // this runtime gets what it needs
+			return []classify.Finding{finding}
+		}
+	}
+	return nil
+}

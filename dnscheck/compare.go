@@ -110,11 +110,14 @@ func (j *judge) addressFindings() []classify.Finding {
 	r := j.report
 	nothing := len(r.Addresses) > 0 && !r.Held()
 	var all []classify.Finding
-	var bogus, linkless []netip.Addr
+	var bogus, linkless, loopback []netip.Addr
 	why := ""
 	for _, a := range r.Addresses {
 		switch w := unusable(a); w {
 		case "":
+			if a.IsLoopback() && r.From == FromDNS && !isLocalhost(r.Name) {
+				loopback = append(loopback, a)
+			}
 		case whyLinkLocal:
 			linkless = append(linkless, a)
 		default:
@@ -124,6 +127,13 @@ func (j *judge) addressFindings() []classify.Finding {
 	if len(bogus) > 0 {
 		all = append(all, j.finding(classify.DNSBogusAddress, nothing,
 			fmt.Sprintf("%s resolves to %s, which %s.", r.Name, joined(bogus), why), j.addressFacts(bogus)...))
+	}
+	if len(loopback) > 0 {
+		// Some names are meant to be here; a block list looks the same.
+		f := j.finding(classify.DNSBogusAddress, false,
+			fmt.Sprintf("%s resolves to %s, this node itself: the mark of a filtering resolver unless the registry runs on every node.", r.Name, joined(loopback)), j.addressFacts(loopback)...)
+		f.Certainty = classify.CertaintyPossible
+		all = append(all, f)
 	}
 	if len(linkless) > 0 {
 		cause := classify.DNSBogusAddress

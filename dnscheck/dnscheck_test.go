@@ -245,9 +245,9 @@ func TestOutcome(t *testing.T) {
 			from:  "dns", addresses: []string{"fe80::1"}, answered: "10.20.0.4:53", codes: []string{"fail dns.no-usable-address"},
 		},
 		{
-			name: "loopback addresses are usable", files: []string{"resolv.conf", one},
+			name: "loopback addresses are usable, but odd", files: []string{"resolv.conf", one},
 			world: both("10.20.0.4", found("127.0.0.2"), rcode("NOERROR")),
-			held:  true, from: "dns", addresses: []string{"127.0.0.2"}, answered: "10.20.0.4:53",
+			held:  true, from: "dns", addresses: []string{"127.0.0.2"}, answered: "10.20.0.4:53", codes: []string{"warn dns.bogus-address"}, says: "this node itself",
 		},
 		{
 			name: "public answer where a private one is expected", files: []string{"resolv.conf", one},
@@ -349,7 +349,7 @@ func TestSearchList(t *testing.T) {
 		},
 		{
 			name: "enough dots, known with a suffix only", query: "registry.prod", conf: one + "search corp.test lab.test\n",
-			world: script{"10.20.0.4 *": rcode("NXDOMAIN").in(4 * time.Millisecond), "10.20.0.4 registry.prod.lab.test A": found("10.20.0.9").in(2 * time.Millisecond)},
+			world: script{"10.20.0.4 *": rcode("NXDOMAIN").in(4 * time.Millisecond), "10.20.0.4 registry.prod.lab.test A": found("10.20.0.9").in(2 * time.Millisecond), "10.20.0.4 registry.prod.lab.test AAAA": rcode("NOERROR").in(4 * time.Millisecond)},
 			asked: []string{"registry.prod.", "registry.prod.corp.test.", "registry.prod.lab.test."}, of: "registry.prod.lab.test.",
 			addresses: []string{"10.20.0.9"}, predicted: 12,
 		},
@@ -370,7 +370,7 @@ func TestSearchList(t *testing.T) {
 		},
 		{
 			name: "a silent first nameserver does not hide the search list", query: name, conf: two + "search corp.test\n",
-			world: script{"10.20.0.5 *": rcode("NXDOMAIN"), "10.20.0.5 " + name + ".corp.test A": found("10.20.0.9")},
+			world: script{"10.20.0.5 *": rcode("NXDOMAIN"), "10.20.0.5 " + name + ".corp.test A": found("10.20.0.9"), "10.20.0.5 " + name + ".corp.test AAAA": rcode("NOERROR")},
 			asked: []string{name + ".", name + ".corp.test."}, of: name + ".corp.test.", addresses: []string{"10.20.0.9"}, predicted: 10000,
 			codes: []string{"warn dns.resolver-timeout", "warn dns.first-server-dead"},
 		},

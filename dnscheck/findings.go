@@ -24,7 +24,7 @@ func (j *judge) findings() []classify.Finding {
 	d := j.lookup.decide(false)
 	all := slices.Concat(
 		j.noNameserver(), j.filesOnly(), j.clusterOnly(), j.nameservers(d),
-		j.hostsOverride(d), j.firstServerDead(d), j.disagreement(d),
+		j.hostsOverride(d), j.firstServerDead(d), j.disagreement(d), j.halfDenied(d),
 		j.addressFindings(), j.publicAnswer(d), j.searchCapture(d), j.onlyIPv6(), j.podResolver(), j.ignored(),
 	)
 	if j.report.Inconclusive != "" {
@@ -40,10 +40,13 @@ func (j *judge) findings() []classify.Finding {
 }
 
 func rank(s classify.Severity) int {
-	if s == classify.SeverityFail {
+	switch s {
+	case classify.SeverityFail:
 		return 0
+	case classify.SeverityWarn:
+		return 1
 	}
-	return 1
+	return 2
 }
 
 // finding builds one about the name looked up; fail false makes it a warning.
@@ -173,6 +176,9 @@ func (j *judge) nameserver(d decision, server int, fams []family, fail bool) cla
 		summary += fmt.Sprintf(" A lookup waits %v for this record.", ms(wait))
 	}
 	summary += j.aside(server, o)
+	if o.kind != kindAddresses && o.settled && !o.silent {
+		summary += j.platform()
+	}
 	f := j.finding(o.Cause, fail, summary, facts...)
 	if o.Cause == classify.DNSDNSSECFailed || o.Cause == classify.DNSClusterOnlyName {
 		f.Certainty = classify.CertaintyLikely

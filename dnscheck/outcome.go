@@ -168,7 +168,7 @@ func (l *lookup) reportAside(r *Report) {
 	if l.aside.absolute != nil {
 		r.Also = append(r.Also, *l.aside.absolute)
 	}
-	r.Behind, r.Chain = l.aside.behind, l.aside.chain
+	r.Behind, r.Chain, r.Platform = l.aside.behind, l.aside.chain, l.aside.platform
 	if w := l.wildcard(); len(w) > 0 {
 		r.Wildcard = &Wildcard{Domain: unrooted(l.aside.searched), Addresses: w}
 	}

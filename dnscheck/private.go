@@ -64,7 +64,7 @@ func (j *judge) publicAnswer(d decision) []classify.Finding {
 		}
 		finding := j.finding(classify.DNSPublicAnswer, false,
 			fmt.Sprintf("%s leads through %s, a name made for a private endpoint, to the public address %s: the private zone is not what this resolver sees.",
-				r.Name, link, joined(public)), j.addressFacts(public)...)
+				r.Name, link, joined(public))+j.platform(), j.addressFacts(public)...)
 		finding.Certainty = classify.CertaintyLikely
 		return []classify.Finding{finding}
 	}

@@ -36,6 +36,11 @@ type Report struct {
 	// Behind is what the servers behind a local stub say of the name as it stands,
 	// see [Settings.Behind]. The runtime never asks them.
 	Behind []ServerReport `json:"behind,omitempty"`
+	// Platform is what Azure's platform resolver says of the name, asked when the
+	// name belongs to Azure's private link, the answer is not private and none of
+	// the nameservers is that one; nil = not asked. It tells a forwarder that is
+	// missing from a zone that is not linked.
+	Platform *ServerReport `json:"platform,omitempty"`
 	// Chain are the aliases that were found one by one after the nameservers had
 	// failed on the whole, at most 16. Empty = not needed, or there are none.
 	Chain []string `json:"chain,omitempty"`

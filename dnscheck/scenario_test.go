@@ -1,6 +1,7 @@
 package dnscheck_test
 
 import (
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,12 +115,12 @@ func TestScenarios(t *testing.T) {
 		},
 		{
 			name: "a wildcard catches a name that does not exist", files: []string{"resolv.conf", oneDNS + "search lab.test\n"}, held: true,
-			world: script{dnsIs + "*": denied("NXDOMAIN", "corp.test"), dnsIs + "under lab.test A": found("203.0.113.99")},
+			world: script{dnsIs + "*": denied("NXDOMAIN", "corp.test"), dnsIs + "under lab.test A": found("203.0.113.99"), dnsIs + "under lab.test AAAA": rcode("NOERROR")},
 			codes: []string{"warn dns.search-capture"}, says: "the name itself has no address; a wildcard in lab.test",
 		},
 		{
 			name: "a search domain is meant", query: "registry.prod", files: []string{"resolv.conf", oneDNS + "search corp.test\n"}, held: true,
-			world: script{dnsIs + "*": denied("NXDOMAIN", "test"), dnsIs + "registry.prod.corp.test A": found("10.20.0.9")},
+			world: script{dnsIs + "*": denied("NXDOMAIN", "test"), dnsIs + "registry.prod.corp.test A": found("10.20.0.9"), dnsIs + "registry.prod.corp.test AAAA": rcode("NOERROR")},
 		},
 		{
 			name: "dns-stub-upstream-dead", files: []string{"resolv.conf", "nameserver 127.0.0.53\noptions edns0 trust-ad\nsearch .\n", "../run/systemd/resolve/resolv.conf", "nameserver 10.20.0.53\n"},
@@ -142,6 +143,42 @@ func TestScenarios(t *testing.T) {
 			name: "split view, the public side first", files: []string{"resolv.conf", "nameserver 10.20.0.4\n" + oneDNS}, held: true,
 			world: with(script{"10.20.0.4 " + name + " A": found("203.0.113.10"), "10.20.0.4 *": rcode("NOERROR")}),
 			codes: []string{"warn dns.servers-disagree", "warn dns.public-answer"}, of: classify.DNSPublicAnswer, says: "nameserver 10.20.0.53:53 knows the private 10.20.0.9",
+		},
+		{
+			name: "sinkhole to this node", held: true, codes: []string{"warn dns.bogus-address"}, says: "this node itself",
+			world: with(script{dnsIs + name + " A": found("127.0.0.1")}),
+		},
+		{
+			name: "a hosts line to this node is meant", files: []string{"hosts", "127.0.0.1 " + name + "\n"}, world: private, held: true,
+			codes: []string{"warn dns.hosts-override"},
+		},
+		{
+			name: "NXDOMAIN for AAAA only", held: true, codes: []string{"info dns.nxdomain"}, says: "has A records of registry.corp.test and answers NXDOMAIN to AAAA",
+			world: with(script{dnsIs + name + " AAAA": denied("NXDOMAIN", "corp.test")}),
+		},
+		{
+			name: "Azure: the node's own nameserver does not forward", query: "contoso.azurecr.io", held: true, codes: []string{"warn dns.public-answer"},
+			world: script{
+				dnsIs + "contoso.azurecr.io A": alias("contoso.privatelink.azurecr.io", "203.0.113.10"), dnsIs + "*": rcode("NOERROR"),
+				"168.63.129.16 contoso.azurecr.io A": alias("contoso.privatelink.azurecr.io", "10.20.1.5"), "168.63.129.16 *": rcode("NOERROR"),
+			},
+			says: "168.63.129.16 answers 10.20.1.5 from this node: the private zone is linked, and the node's own nameservers do not forward to it.",
+		},
+		{
+			name: "Azure: the zone is not linked", query: "contoso.azurecr.io", held: true, codes: []string{"warn dns.public-answer"},
+			world: script{
+				dnsIs + "contoso.azurecr.io A": alias("contoso.privatelink.azurecr.io", "203.0.113.10"), dnsIs + "*": rcode("NOERROR"),
+				"168.63.129.16 contoso.azurecr.io A": found("203.0.113.10"), "168.63.129.16 *": rcode("NOERROR"),
+			},
+			says: "the private zone is not linked to this network.",
+		},
+		{
+			name: "Azure: the platform is not there", query: "contoso.azurecr.io", codes: []string{"fail dns.nxdomain"},
+			world: script{dnsIs + "*": denied("NXDOMAIN", "azurecr.io")},
+		},
+		{name: "Azure, all private: nobody else is asked", query: "contoso.azurecr.io", world: script{dnsIs + "contoso.azurecr.io A": found("10.20.1.5"), dnsIs + "*": rcode("NOERROR")}, held: true},
+		{
+			name: "a local rule forbids the question", world: script{dnsIs + "*": readError(syscall.EPERM)}, codes: []string{"fail dns.resolver-unreachable"},
 		},
 		{
 			name: "DNSSEC", codes: []string{"fail dns.dnssec-failed"}, says: "DNSSEC check failed (it says: Signature Expired)",
