@@ -70,7 +70,11 @@
 //     3.2.2): dns.dnssec-failed, and the aliases one by one: dns.cname-loop;
 //   - when a search domain answered a name with a dot, the name itself, and one
 //     random label below that domain: dns.search-capture;
-//   - what is behind a stub, the name as it stands.
+//   - what is behind a stub, the name as it stands;
+//   - Azure's platform resolver 168.63.129.16, a name of Azure's private link that
+//     did not come out private, unless it is one of the nameservers anyway:
+//     it tells a missing forwarder from a zone that is not linked. It answers inside
+//     of Azure only; elsewhere its silence says nothing.
 //
 // # Private and public
 //

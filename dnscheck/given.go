@@ -130,7 +130,7 @@ func (g *Given) Judge(network string, hosts []string, started, changed time.Time
 			return nil, err
 		}
 	}
-	r := &GivenReport{Network: net.Name}
+	r := &GivenReport{Network: classify.Redact(net.Name, maxNameText)}
 	for _, name := range g.withEndpoints(hosts) {
 		j := givenJudge{given: g, network: net, host: GivenHost{Name: strings.ToLower(strings.TrimSuffix(name, "."))}}
 		j.judge()
@@ -207,7 +207,7 @@ func (j *givenJudge) judge() {
 		j.path("no given zone is meant for %s", j.host.Name)
 		return
 	}
-	j.host.Zone = zone.Name
+	j.host.Zone = classify.Redact(zone.Name, maxNameText)
 	resolving := j.resolving(zone)
 	if resolving == nil {
 		return

@@ -19,9 +19,8 @@ type Settings struct {
 	// runtime's process, of the host, of this process. Empty = the tree that was
 	// given without a name.
 	Source string `json:"source,omitempty"`
-	// Views are the other resolver files that were found, each with what it says:
-	// those of the other sources, and of systemd-resolved. The runtime does not
-	// use them.
+	// Views are resolver files that the runtime does not use and that say something
+	// else: those of the other sources, and the uplinks of a stub. At most 4.
 	Views []View `json:"views,omitempty"`
 	// Behind are the servers that a local stub among Nameservers forwards to, as
 	// its own state files say, at most 8. Empty = no stub, or its files are not
@@ -147,7 +146,7 @@ func readFiles(sources []Source) files {
 	f.settings.Cluster = f.settings.looksLikePod()
 	for i, other := range sources {
 		if i != chosen && len(f.settings.Views) < maxViews {
-			if v, ok := viewOf(other); ok {
+			if v, ok := viewOf(other); ok && !(slices.Equal(v.Nameservers, f.settings.Nameservers) && slices.Equal(v.Search, f.settings.Search)) {
 				f.settings.Views = append(f.settings.Views, v)
 			}
 		}
