@@ -132,7 +132,7 @@ func (j *judge) addressFindings() []classify.Finding {
 		// Some names are meant to be here; a block list looks the same.
 		f := j.finding(classify.DNSBogusAddress, false,
 			fmt.Sprintf("%s resolves to %s, this node itself: the mark of a filtering resolver unless the registry runs on every node.", r.Name, joined(loopback)), j.addressFacts(loopback)...)
-		f.Certainty = classify.CertaintyPossible
+		f.Severity, f.Certainty = classify.SeverityInfo, classify.CertaintyPossible
 		all = append(all, f)
 	}
 	if len(linkless) > 0 {

@@ -247,7 +247,7 @@ func TestOutcome(t *testing.T) {
 		{
 			name: "loopback addresses are usable, but odd", files: []string{"resolv.conf", one},
 			world: both("10.20.0.4", found("127.0.0.2"), rcode("NOERROR")),
-			held:  true, from: "dns", addresses: []string{"127.0.0.2"}, answered: "10.20.0.4:53", codes: []string{"warn dns.bogus-address"}, says: "this node itself",
+			held:  true, from: "dns", addresses: []string{"127.0.0.2"}, answered: "10.20.0.4:53", codes: []string{"info dns.bogus-address"}, says: "this node itself",
 		},
 		{
 			name: "public answer where a private one is expected", files: []string{"resolv.conf", one},
