@@ -68,6 +68,9 @@ func (j *judge) aside(server int, o *observation) string {
 		}
 		said = append(said, fmt.Sprintf("%s%s %s", b.Server.Addr(), link, what))
 	}
+	if len(said) == 0 && o.silent && o.Answer == nil {
+		text += " It listens on this node, so that what it forwards to is probably dead or cut off."
+	}
 	if len(said) > 0 {
 		text += " Behind this stub, " + strings.Join(said, "; ") + "."
 	}

@@ -54,7 +54,7 @@ func TestRuntimeMountNamespace(t *testing.T) {
 
 	cmd := exec.Command(binary, "-test.run=^TestRuntimeHelper$", "-test.v")
 	cmd.Env = append(os.Environ(), helperFile+"="+conf)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()

@@ -127,6 +127,10 @@ func TestScenarios(t *testing.T) {
 			world: script{"127.0.0.53 *": rcode("SERVFAIL")}, codes: []string{"fail dns.servfail"}, says: "Behind this stub, 10.20.0.53 gives no answer.",
 		},
 		{
+			name: "a stub of which nothing is known", files: []string{"resolv.conf", "nameserver 127.0.0.53\n"},
+			world: script{}, codes: []string{"fail dns.resolver-timeout"}, says: "It listens on this node, so that what it forwards to is probably dead",
+		},
+		{
 			name: "the stub does not know what a link's own server knows",
 			files: []string{"resolv.conf", "nameserver 127.0.0.53\n", "../run/systemd/resolve/resolv.conf", "nameserver 10.20.0.4\n",
 				"../run/systemd/resolve/netif/7", "# private\nSERVERS=10.8.0.1#dns.corp.test\nDOMAINS=~corp.test\n", "../sys/class/net/wg0/ifindex", "7\n"},

@@ -219,7 +219,6 @@ func TestUnbound(t *testing.T) {
 			"resolv.conf", "nameserver 127.0.0.53\n", "../run/systemd/resolve/resolv.conf", one)
 		require.Contains(t, [][]string{{"fail dns.servfail"}, {"fail dns.resolver-timeout"}}, codes(r))
 		assert.Contains(t, first(r).Summary, "Behind this stub, 10.20.0.53 gives no answer.")
-		assert.LessOrEqual(t, r.ElapsedMS, (dnscheck.DefaultLimit + 250*time.Millisecond).Milliseconds())
 	})
 	t.Run("refused, with its reason", func(t *testing.T) {
 		t.Parallel()
