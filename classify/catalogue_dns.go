@@ -250,9 +250,9 @@ var dnsEntries = []Info{
 	{
 		Cause:      DNSStaleRecord,
 		Owner:      OwnerDNS,
-		Title:      "the record still holds an address that nothing has any more",
-		Look:       "Compare the A record with the addresses of the private endpoint's network interface (`az network private-endpoint show --query customDnsConfigs`), and the serial of the zone's SOA on each server.",
-		Remedy:     "Write the present address into the zone, best through the endpoint's DNS zone group; make secondaries transfer the zone anew, and wait out the TTL.",
+		Title:      "the answer is older than the truth: a record never renewed, or an expired cache",
+		Look:       "Compare the A record with the addresses of the private endpoint's network interface (`az network private-endpoint show --query customDnsConfigs`), and the serial of the zone's SOA on each server. If the resolver itself calls the answer stale (extended error 3), ask the servers that it forwards to.",
+		Remedy:     "Write the present address into the zone, best through the endpoint's DNS zone group; make secondaries transfer the zone anew, bring silent forwarders back, and wait out the TTL.",
 		NotFixedBy: "Routes and firewall rules towards the old address: no host is behind it. A restarted node asks and gets the same record.",
 		Ref:        "https://learn.microsoft.com/azure/private-link/private-endpoint-dns",
 	},

@@ -94,3 +94,27 @@ func (j *judge) platform() string {
 	}
 	return "" // silent: not in Azure, or not allowed; that says nothing
 }
+
+// servedStale tells of an answer that the nameserver itself calls stale: it could
+// not ask anew and takes an expired one out of its cache (RFC 8767, RFC 8914).
+func (j *judge) servedStale(d decision) []classify.Finding {
+	round := j.lookup.rounds[d.round]
+	for f, o := range d.outcomes {
+		seen := &round.seen[o.server][f]
+		if !o.decided || seen.Answer == nil || !slices.ContainsFunc(seen.Answer.Extended, func(e ExtendedError) bool { return e.Code == 3 || e.Code == 19 }) {
+			continue
+		}
+		server := j.lookup.settings.Nameservers[o.server].String()
+		what := "its denial"
+		facts := []classify.Fact{{Key: classify.FactResolver, Value: server}}
+		if a := seen.Answer.Addresses; len(a) > 0 {
+			what = joined(a)
+			facts = append(facts, classify.Fact{Key: classify.FactAddress, Value: what})
+		}
+		finding := j.finding(classify.DNSStaleRecord, false,
+			fmt.Sprintf("Nameserver %s says itself that %s for %s is stale: it could not ask the servers behind it anew.", server, what, unrooted(round.name)), facts...)
+		finding.Certainty = classify.CertaintyLikely
+		return []classify.Finding{finding}
+	}
+	return nil
+}

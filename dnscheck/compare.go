@@ -126,7 +126,7 @@ func (j *judge) addressFindings() []classify.Finding {
 	}
 	if len(bogus) > 0 {
 		all = append(all, j.finding(classify.DNSBogusAddress, nothing,
-			fmt.Sprintf("%s resolves to %s, which %s.", r.Name, joined(bogus), why), j.addressFacts(bogus)...))
+			fmt.Sprintf("%s resolves to %s, which %s%s.", r.Name, joined(bogus), why, j.filtered()), j.addressFacts(bogus)...))
 	}
 	if len(loopback) > 0 {
 		// Some names are meant to be here; a block list looks the same.
@@ -144,6 +144,20 @@ func (j *judge) addressFindings() []classify.Finding {
 			fmt.Sprintf("%s resolves to %s, which %s.", r.Name, joined(linkless), whyLinkLocal), j.addressFacts(linkless)...))
 	}
 	return all
+}
+
+// filtered is what the nameserver says of its own reasons, when it does: blocked,
+// censored, filtered, prohibited (RFC 8914 sections 4.16 to 4.19).
+func (j *judge) filtered() string {
+	if j.report.From != FromDNS {
+		return ""
+	}
+	for _, s := range j.report.Servers {
+		if s.Server == j.report.Answered && s.A.Answer != nil {
+			return reasons(s.A.Answer)
+		}
+	}
+	return ""
 }
 
 func (j *judge) addressFacts(addrs []netip.Addr) []classify.Fact {

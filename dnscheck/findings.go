@@ -24,7 +24,7 @@ func (j *judge) findings() []classify.Finding {
 	d := j.lookup.decide(false)
 	all := slices.Concat(
 		j.noNameserver(), j.filesOnly(), j.clusterOnly(), j.nameservers(d),
-		j.hostsOverride(d), j.firstServerDead(d), j.disagreement(d), j.halfDenied(d),
+		j.hostsOverride(d), j.firstServerDead(d), j.disagreement(d), j.halfDenied(d), j.servedStale(d),
 		j.addressFindings(), j.publicAnswer(d), j.searchCapture(d), j.onlyIPv6(), j.podResolver(), j.ignored(),
 	)
 	if j.report.Inconclusive != "" {
@@ -225,9 +225,9 @@ func (j *judge) what(o *observation, types string) string {
 		return fmt.Sprintf("looked into the private zone of %s and found no record there (%s%s%s), and the public one is hidden by it",
 			privateLinkOf(j.report.Name, o.Answer), rcode, alias, zone)
 	case o.kind == kindNXDomain:
-		return "says that the name does not exist (NXDOMAIN" + alias + zone + ")"
+		return "says that the name does not exist (NXDOMAIN" + alias + zone + ")" + reasons(o.Answer)
 	case o.kind == kindNoData:
-		return "knows the name but holds no such record (no data" + alias + zone + ")"
+		return "knows the name but holds no such record (no data" + alias + zone + ")" + reasons(o.Answer)
 	case o.Unmatched != nil:
 		return "sent " + o.Unmatched.text() + "; the runtime ignores that and is left without an answer"
 	case o.Cause == classify.DNSTruncatedNoTCP:

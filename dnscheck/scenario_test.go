@@ -149,6 +149,14 @@ func TestScenarios(t *testing.T) {
 			codes: []string{"warn dns.servers-disagree", "warn dns.public-answer"}, of: classify.DNSPublicAnswer, says: "nameserver 10.20.0.53:53 knows the private 10.20.0.9",
 		},
 		{
+			name: "a block list that says so", codes: []string{"fail dns.bogus-address"}, says: "(it says: Blocked: by policy)",
+			world: with(script{dnsIs + name + " A": reply{answer: dnscheck.Answer{Addresses: addrs("0.0.0.0"), Extended: []dnscheck.ExtendedError{{Code: 15, Name: "Blocked", Text: "by policy"}}}}}),
+		},
+		{
+			name: "an answer out of an expired cache", held: true, codes: []string{"warn dns.stale-record"}, says: "says itself that 10.20.0.9 for registry.corp.test is stale",
+			world: with(script{dnsIs + name + " A": reply{answer: dnscheck.Answer{Addresses: addrs("10.20.0.9"), Extended: []dnscheck.ExtendedError{{Code: 3, Name: "Stale Answer"}}}}}),
+		},
+		{
 			name: "sinkhole to this node", held: true, codes: []string{"info dns.bogus-address"}, says: "this node itself",
 			world: with(script{dnsIs + name + " A": found("127.0.0.1")}),
 		},
