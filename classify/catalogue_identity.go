@@ -81,6 +81,15 @@ var identityEntries = []Info{
 		Refines:    IdentityNoBasicAuth,
 	},
 	{
+		Cause:      IdentityOverBroad,
+		Owner:      OwnerIdentity,
+		Title:      "the identity that pulls may do more than pull this repository",
+		Look:       "What the token service granted when more was asked for: push or delete here, or reading a repository that this workload has no business with. Nothing was written: only a token was requested.",
+		Remedy:     "Give the nodes a pull-only identity (AcrPull, a read-only robot account, a scope map), limited to the repositories that the pool runs.",
+		NotFixedBy: "Keeping the secret out of pods: every workload on the node pulls with it, and whoever roots one node has it. A short lifetime limits the time, not the reach.",
+		Ref:        "https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
+	},
+	{
 		Cause:      IdentityPlaintextRefused,
 		Owner:      OwnerNode,
 		Title:      "this library withheld the credential, because the connection is clear HTTP",
@@ -88,6 +97,15 @@ var identityEntries = []Info{
 		Remedy:     "Put TLS on registry and token service, or correct the scheme where it was never meant.",
 		NotFixedBy: "Another account: its password would be withheld too. skip_verify: it is about unverified TLS, and here is none.",
 		Ref:        "https://www.rfc-editor.org/rfc/rfc7617.html#section-4",
+	},
+	{
+		Cause:      IdentityProviderConfigInvalid,
+		Owner:      OwnerNode,
+		Title:      "the kubelet's credential provider configuration cannot do what it says",
+		Look:       "The file behind --image-credential-provider-config, and --image-credential-provider-bin-dir: apiVersion, matchImages and defaultCacheDuration of each provider, and an executable of exactly that name. A kubelet refuses to start with most of these faults; with the rest it silently asks nobody.",
+		Remedy:     "Correct the file on every pool from the node image or bootstrap data, then restart the kubelet, which reads it only at its start.",
+		NotFixedBy: "Granting roles to the managed identity: the plugin that would use it never runs for this image. A correct file on one pool helps no other.",
+		Ref:        "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1/#kubelet-config-k8s-io-v1-CredentialProviderConfig",
 	},
 	{
 		Cause:      IdentityPullSecretInvalid,
@@ -106,6 +124,16 @@ var identityEntries = []Info{
 		Remedy:     "Create it in the pod's own namespace, or take the stale name out of the service account.",
 		NotFixedBy: "The same secret in kube-system or default: secrets do not cross namespaces. If the next event is a timeout or a lookup, creating it changes nothing.",
 		Ref:        "https://kubernetes.io/docs/concepts/containers/images/#specifying-imagepullsecrets-on-a-pod",
+	},
+	{
+		Cause:      IdentitySourceUnreachable,
+		Owner:      OwnerNetwork,
+		Title:      "the service that hands out the credential cannot be reached from the node",
+		Look:       "Which address the plugin or login needs: 169.254.169.254 (never by a proxy), the cloud's login endpoint, sts, api.ecr; from the node's own network, with the kubelet's environment.",
+		Remedy:     "Open the way to that endpoint, exclude the metadata address from the kubelet's proxy, raise the metadata hop limit where nodes sit behind a bridge.",
+		NotFixedBy: "Renewing roles or secrets: nobody got as far as asking for them. Checking the registry's firewall, which is another host.",
+		Ref:        "https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token",
+		Refines:    IdentityCredentialPluginFailed,
 	},
 	{
 		Cause:      IdentityTokenExpired,

@@ -52,6 +52,16 @@ var routeEntries = []Info{
 		Refines:    EndpointTLSHandshakeTimeout,
 	},
 	{
+		Cause:      RouteMTUBlackHole,
+		Owner:      OwnerNetwork,
+		Title:      "packets above a size vanish on the way, and nobody says so",
+		Look:       "`ping -M do -s 1472 ADDRESS`, then smaller, from the node; `ip route get ADDRESS` for a route MTU. A VPN, tunnel or peering on the path that carries less than 1500 bytes, with ICMP type 3 code 4 (IPv6: type 2) filtered behind it.",
+		Remedy:     "Let the ICMP messages pass, or clamp the MSS where the tunnel begins (`tcp option maxseg size set rt mtu`); until then a lower MTU on the node's interface or route.",
+		NotFixedBy: "A longer timeout: the packet is dropped at every repetition. A successful ping or a connect, since both are small. A smaller image: the server's certificates alone fill several segments.",
+		Ref:        "https://www.rfc-editor.org/rfc/rfc2923.html",
+		Refines:    EndpointTLSHandshakeTimeout,
+	},
+	{
 		Cause:      RouteNetworkUnreachable,
 		Owner:      OwnerNetwork,
 		Title:      "the node has no route at all to this address",

@@ -4,6 +4,16 @@ package classify
 // the runtime's process, and the settings of the host entry that led there.
 var tlsEntries = []Info{
 	{
+		Cause:      TLSCAMisplaced,
+		Owner:      OwnerNode,
+		Title:      "the CA is on the node, in a place or form that the runtime does not read",
+		Look:       "The file named in the finding: Debian's tool takes only *.crt in /usr/local/share/ca-certificates, and it, like update-ca-trust, has to be run; certs.d of docker means nothing to containerd; beside a hosts.toml the *.crt files are not loaded; DER is no PEM.",
+		Remedy:     "Move or convert the file to where this distribution's tool takes it, run the tool, restart the runtime; or name it as `ca` in the entry of the host.",
+		NotFixedBy: "Copying it into pods or onto other paths: only Go's list of bundle files and the runtime's own host configuration count.",
+		Ref:        "https://github.com/containerd/containerd/blob/main/docs/hosts.md",
+		Refines:    TLSUnknownAuthority,
+	},
+	{
 		Cause:      TLSCertificateUnusable,
 		Owner:      OwnerPKI,
 		Title:      "the server's certificate breaks a rule that this client enforces while reading it",
@@ -41,6 +51,16 @@ var tlsEntries = []Info{
 		NotFixedBy: "An imagePullSecret: it holds passwords, never client certificates. A pair stored for the mirror or under another host name is not sent here.",
 		Ref:        "https://www.rfc-editor.org/rfc/rfc8446.html#section-4.3.2",
 		Refines:    TLSClientCertificateRejected,
+	},
+	{
+		Cause:      TLSClockSkew,
+		Owner:      OwnerNode,
+		Title:      "the node's clock is wrong by more than certificates and tokens forgive",
+		Look:       "`chronyc tracking` or `timedatectl timesync-status` on the node, and the server's Date header next to `date -u`. A paused or restored virtual machine, or UDP port 123 closed.",
+		Remedy:     "Restore time synchronisation (chrony against the platform's clock source) in the node image and step the clock once.",
+		NotFixedBy: "Reissuing the certificate: it is valid, the calendar of this node is not. Renewing tokens, which are judged by the same clock.",
+		Ref:        "https://chrony-project.org/documentation.html",
+		Refines:    TLSNotYetValid,
 	},
 	{
 		Cause:      TLSExpired,
@@ -87,6 +107,16 @@ var tlsEntries = []Info{
 		NotFixedBy: "Opening port 80: port and host are right, the scheme is not. A login: it would travel in clear, if it was sent at all.",
 		Ref:        "https://github.com/containerd/containerd/blob/main/docs/hosts.md",
 		Refines:    EndpointMalformedResponse,
+	},
+	{
+		Cause:      TLSIntercepted,
+		Owner:      OwnerNetwork,
+		Title:      "an inspection device on the path presents its own certificate in the server's place",
+		Look:       "The issuer: the name of a firewall or proxy product, or one private CA for hosts of unrelated owners. Compare `openssl s_client -connect HOST:443 -servername HOST` from a network without that device.",
+		Remedy:     "Exempt registry, token and blob hosts from decryption (by server name); or roll the device's CA out to every node image and restart the runtime.",
+		NotFixedBy: "A new certificate at the registry: nobody on this side of the device ever sees it. The device's CA in the browsers of the office does nothing for a node.",
+		Ref:        "https://learn.microsoft.com/azure/firewall/premium-certificates",
+		Refines:    TLSUnknownAuthority,
 	},
 	{
 		Cause:      TLSMissingIntermediate,
@@ -157,6 +187,16 @@ var tlsEntries = []Info{
 		NotFixedBy: "Trust settings and skip_verify: they act after the version is agreed. OpenSSL's configuration on the node: Go's TLS does not use it.",
 		Ref:        "https://www.rfc-editor.org/rfc/rfc8996.html",
 		Refines:    TLSHandshakeAlert,
+	},
+	{
+		Cause:      TLSRuntimeNotRestarted,
+		Owner:      OwnerNode,
+		Title:      "the CA is installed, but the runtime started before it was",
+		Look:       "`stat -c %y BUNDLE` against `ps -o lstart= -C containerd` (or crio, dockerd). A Go process reads the system roots once, at its first TLS connection, and never again.",
+		Remedy:     "`systemctl restart containerd` (or crio, docker) once, running containers stay; and put the CA into the node image, so that it precedes the runtime.",
+		NotFixedBy: "`update-ca-certificates` a second time: the file is right already. A curl or openssl that works on the node reads the file anew, the runtime does not.",
+		Ref:        "https://pkg.go.dev/crypto/x509#SystemCertPool",
+		Refines:    TLSUnknownAuthority,
 	},
 	{
 		Cause:      TLSSelfSigned,

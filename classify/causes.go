@@ -11,6 +11,7 @@ const (
 	RouteBlackhole          Cause = "route.blackhole"
 	RouteProhibited         Cause = "route.prohibited"
 	RouteLargeHelloDropped  Cause = "route.large-hello-dropped"
+	RouteMTUBlackHole       Cause = "route.mtu-black-hole"
 
 	DNSNXDOMAIN            Cause = "dns.nxdomain"
 	DNSResolverTimeout     Cause = "dns.resolver-timeout"
@@ -88,6 +89,10 @@ const (
 	TLSVerificationOff           Cause = "tls.verification-off"
 	TLSCertificateUnusable       Cause = "tls.certificate-unusable"
 	TLSNoSystemRoots             Cause = "tls.no-system-roots"
+	TLSIntercepted               Cause = "tls.intercepted"
+	TLSRuntimeNotRestarted       Cause = "tls.runtime-not-restarted"
+	TLSClockSkew                 Cause = "tls.clock-skew"
+	TLSCAMisplaced               Cause = "tls.ca-misplaced"
 
 	RegistryServerError    Cause = "registry.server-error"
 	RegistryRateLimited    Cause = "registry.rate-limited"
@@ -113,6 +118,9 @@ const (
 	IdentityPlaintextRefused       Cause = "identity.plaintext-refused"
 	IdentityChallengeUnsupported   Cause = "identity.challenge-unsupported"
 	IdentityTokenMalformed         Cause = "identity.token-malformed"
+	IdentityOverBroad              Cause = "identity.over-broad"
+	IdentityProviderConfigInvalid  Cause = "identity.provider-config-invalid"
+	IdentitySourceUnreachable      Cause = "identity.source-unreachable"
 
 	ImageManifestUnknown      Cause = "image.manifest-unknown"
 	ImageNotFound             Cause = "image.not-found"
