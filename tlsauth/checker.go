@@ -58,6 +58,28 @@ type Checker struct {
 	// as "ca" in a hosts.toml does; nil = none. PEM without a certificate is an
 	// error, because containerd fails the pull for it too.
 	CA []byte
+	// CASource names CA in the report, as a file; "" = "the endpoint's own CA".
+	CASource string
+	// ClientPairs are the client certificates that the registry configuration has
+	// for this endpoint, as "client" in a hosts.toml. The first that fits what the
+	// server asks for is offered, as crypto/tls does; nil = none. A pair that does
+	// not parse is an error, because containerd fails the pull for it too.
+	ClientPairs []ClientPair
+	// RuntimeStarted is when the runtime's process started. A root that reached
+	// the node's files later is not known to it, which CheckTLS then says; zero =
+	// not known, not judged.
+	RuntimeStarted time.Time
+	// SkipVerify says that the registry configuration switches verification off
+	// for this endpoint. It is reported as the hole that it is, the chain is
+	// judged all the same (as warnings), and without a verified chain nothing is
+	// decided, because nothing is sent.
+	SkipVerify bool
+	// Seen is the memory that the checks of one diagnosis share; nil = none.
+	Seen *Seen
+	// Segments opens the connections with small segments that tell a silent
+	// server from a path that loses large packets; nil = Dialer if it is a
+	// [SegmentDialer]. Without one that question is not asked.
+	Segments SegmentDialer
 	// Keychain gives the credentials of CheckAccess; nil = anonymous. One that
 	// is also a [CredentialLister] gives all that the kubelet would try.
 	Keychain authn.Keychain
@@ -139,10 +161,14 @@ func (c *Checker) roots() (*Roots, error) {
 		}
 	}
 	if r.Pool == nil {
-		r = &Roots{Pool: x509.NewCertPool(), Files: r.Files, origin: r.origin, name: r.name}
+		r = &Roots{Pool: x509.NewCertPool(), Files: r.Files, origin: r.origin, name: r.name, fsys: r.fsys, modified: r.modified}
 	}
 	if c.CA == nil {
 		return r, nil
 	}
-	return r.with(c.CA, "the endpoint's own CA")
+	name := c.CASource
+	if name == "" {
+		name = "the endpoint's own CA"
+	}
+	return r.with(c.CA, name)
 }

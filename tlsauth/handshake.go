@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -17,20 +16,28 @@ import (
 // shake is one handshake with one hello.
 type shake struct {
 	hello   Hello
+	spare   bool  // nobody goes on with this connection, so it may be read from
+	mss     int   // clamp of the segments, 0 = none
 	dialErr error // *classify.StageError, or the end of the caller's context
 
 	addr    string
 	conn    *tls.Conn // nil unless the handshake completed
 	err     error
 	silent  bool // our own limit ended it
-	asked   atomic.Bool
+	client  clientDemand
+	refused error // the server's word about our client certificate, after the handshake
 	state   tls.ConnectionState
 	elapsed time.Duration
 }
 
-// connect dials once, within the limit. It returns when ctx ends even if the
-// dialer does not; a connection that comes later is closed.
+// connect dials the endpoint once.
 func (l *look) connect(ctx context.Context) (net.Conn, error) {
+	return l.connectBy(ctx, l.c.dialer())
+}
+
+// connectBy dials once, within the limit. It returns when ctx ends even if the
+// dialer does not; a connection that comes later is closed.
+func (l *look) connectBy(ctx context.Context, dialer Dialer) (net.Conn, error) {
 	limit := l.c.limit()
 	dctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
@@ -40,7 +47,7 @@ func (l *look) connect(ctx context.Context) (net.Conn, error) {
 	}
 	got := make(chan result)
 	go func() {
-		conn, err := l.c.dialer().DialContext(dctx, "tcp", l.address)
+		conn, err := dialer.DialContext(dctx, "tcp", l.address)
 		select {
 		case got <- result{conn, err}:
 		case <-dctx.Done():
@@ -78,7 +85,7 @@ func (c *Checker) dialer() Dialer {
 	if c.Dialer != nil {
 		return c.Dialer
 	}
-	return &net.Dialer{}
+	return tcp{}
 }
 
 // run makes the handshake on raw, which it closes unless it completes.
@@ -89,7 +96,7 @@ func (s *shake) run(ctx context.Context, l *look, raw net.Conn) {
 	if a := raw.RemoteAddr(); a != nil {
 		s.addr = a.String()
 	}
-	conn := tls.Client(raw, s.hello.config(l.name, func() { s.asked.Store(true) }))
+	conn := tls.Client(raw, s.hello.config(l.name, func(info *tls.CertificateRequestInfo) *tls.Certificate { return s.client.answer(info, l.pairs) }))
 	start := time.Now()
 	s.err = conn.HandshakeContext(hctx)
 	s.elapsed = time.Since(start)
@@ -99,6 +106,9 @@ func (s *shake) run(ctx context.Context, l *look, raw net.Conn) {
 		return
 	}
 	s.state, s.conn = conn.ConnectionState(), conn
+	if s.spare {
+		s.refused = s.client.settle(hctx, conn, s.state.Version)
+	}
 	if len(s.state.PeerCertificates) == 0 { // crypto/tls refuses this itself; judged chains have a leaf
 		s.err, s.conn = errors.New("the server sent no certificate"), nil
 		_ = raw.Close()
@@ -131,7 +141,7 @@ func (s *shake) remote(fallback string) string {
 func (s *shake) handshake() Handshake {
 	h := Handshake{
 		Hello: s.hello, Done: s.done(), ElapsedMS: s.elapsed.Milliseconds(),
-		ClientCertificateRequested: s.asked.Load(),
+		ClientCertificateRequested: s.client.made(), ClientCertificate: s.client.offered(), SegmentSize: s.mss,
 	}
 	if s.done() {
 		h.Version, h.Cipher = tls.VersionName(s.state.Version), tls.CipherSuiteName(s.state.CipherSuite)
@@ -151,6 +161,9 @@ func (s *shake) finding(l *look, classical bool) classify.Finding {
 	stage := &classify.StageError{Stage: classify.StageHandshake, Endpoint: l.endpoint(), Address: s.remote(l.address), Err: s.err}
 	if s.silent {
 		stage.Limit = l.c.limit()
+		if f := l.path(s, classical); f != nil {
+			return f.WithError(stage)
+		}
 		if s.hello == HelloLarge && classical {
 			return l.found(classify.RouteLargeHelloDropped, fmt.Sprintf(
 				"a ClientHello of more than one segment got no answer within %v, while a small one completed the handshake", stage.Limit), s,
@@ -162,12 +175,8 @@ func (s *shake) finding(l *look, classical bool) classify.Finding {
 	}
 	f := classify.Error(stage)
 	f.Facts = append(slices.Clone(f.Facts), classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
-	if alert := f.Fact(classify.FactAlert); alert != "" && s.asked.Load() {
-		// Before TLS 1.3 there was no alert for a certificate that did not come:
-		// servers send bad_certificate or handshake_failure. We offered none, so
-		// none was rejected.
-		f = refine(f, classify.TLSClientCertificateRequired, fmt.Sprintf(
-			"%s: the server asked for a client certificate and ended the handshake with the alert %q when none came", l.endpoint(), alert))
+	if f.Fact(classify.FactAlert) != "" && s.client.made() {
+		f = s.client.refine(l, f)
 	}
 	f.Endpoint = l.endpoint()
 	if s.hello == HelloLarge && classical && f.Layer == classify.LayerEndpoint {

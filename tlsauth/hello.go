@@ -32,17 +32,16 @@ func (h Hello) curves() []tls.CurveID {
 }
 
 // config returns the configuration of one handshake. The standard verification
-// is off only to see the chain of a host that fails it: verify is what decides,
-// before anything is sent.
-func (h Hello) config(name string, asked func()) *tls.Config {
+// is off only to see the chain of a host that fails it: judge is what decides,
+// before anything is sent. client answers a demand for a certificate.
+func (h Hello) config(name string, client func(*tls.CertificateRequestInfo) *tls.Certificate) *tls.Config {
 	cfg := &tls.Config{
 		InsecureSkipVerify: true, //nolint:gosec // verified by judge, with the chain in hand
 		MinVersion:         tls.VersionTLS12,
 		CurvePreferences:   h.curves(),
 		// No ALPN: net/http sends none when HTTP/2 is off, as it is in the runtimes.
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			asked()
-			return &tls.Certificate{}, nil // RFC 8446, 4.4.2: an empty list declines
+		GetClientCertificate: func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return client(info), nil
 		},
 	}
 	// RFC 6066, section 3: no SNI for IP literals.

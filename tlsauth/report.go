@@ -15,7 +15,8 @@ import (
 type TLSReport struct {
 	Target     netip.AddrPort `json:"target"`     // the address that was asked
 	ServerName string         `json:"serverName"` // the name that the certificate must be for
-	// Handshakes has one entry per hello, the runtime's first.
+	// Handshakes has one entry per hello, the runtime's first, and after them those
+	// with small segments that were made to explain a silent one.
 	Handshakes []Handshake `json:"handshakes"`
 	// Chain is what was sent, leaf first, of the first handshake that got so
 	// far; at most 16 certificates.
@@ -26,6 +27,10 @@ type TLSReport struct {
 	// TrustedBy is the file that the root of Chain came from, or "caller's
 	// pool", "system store" or "the endpoint's own CA"; "" unless Verified.
 	TrustedBy string `json:"trustedBy,omitempty"`
+	// ClockSkewMS is how far this node's clock is behind the server's (negative:
+	// ahead), as the Date field of an answer in clear showed; nil = not asked, which
+	// is so while no certificate is out of its dates, or not learnt.
+	ClockSkewMS *int64 `json:"clockSkewMs,omitempty"`
 	// Inconclusive is why nothing was decided; "" = decided.
 	Inconclusive string `json:"inconclusive,omitempty"`
 	ElapsedMS    int64  `json:"elapsedMs"`
@@ -41,12 +46,17 @@ type Handshake struct {
 	Cipher  string `json:"cipher,omitempty"`
 	Curve   string `json:"curve,omitempty"`
 	// ClientCertificateRequested says that the server asked for a certificate of
-	// ours. None is offered. With TLS 1.3 a server that insists says so only
-	// after the handshake, on the first read.
-	ClientCertificateRequested bool           `json:"clientCertificateRequested,omitempty"`
-	ElapsedMS                  int64          `json:"elapsedMs"` // of the handshake, without the connect
-	Error                      string         `json:"error,omitempty"`
-	Cause                      classify.Cause `json:"cause,omitempty"` // "" if it was done, or not tried to its end
+	// ours. With TLS 1.3 a server that insists says so only after the handshake,
+	// on the first read.
+	ClientCertificateRequested bool `json:"clientCertificateRequested,omitempty"`
+	// ClientCertificate is the source of the pair that was offered; "" = none was.
+	ClientCertificate string `json:"clientCertificate,omitempty"`
+	// SegmentSize is the MSS that this connection was clamped to, in bytes; 0 =
+	// the path's own. Clamped handshakes are made only to explain a silent one.
+	SegmentSize int            `json:"segmentSize,omitempty"`
+	ElapsedMS   int64          `json:"elapsedMs"` // of the handshake, without the connect
+	Error       string         `json:"error,omitempty"`
+	Cause       classify.Cause `json:"cause,omitempty"` // "" if it was done, or not tried to its end
 }
 
 // Certificate is one certificate of a chain. All text in it is bounded.
@@ -61,10 +71,21 @@ type Certificate struct {
 	IsCA       bool      `json:"isCa"`
 }
 
-// Held says that a handshake with the runtime's hello, the first, completed and
-// that its chain verified.
+// refusesUs says that the server refused us, after a handshake that completed.
+func (r *TLSReport) refusesUs() bool {
+	return slices.ContainsFunc(r.Handshakes, func(h Handshake) bool { return h.Done && h.Cause != "" })
+}
+
+// Held says that a handshake with the runtime's hello, the first, completed,
+// that its chain verified, and that the server did not refuse our side of it.
 func (r *TLSReport) Held() bool {
-	return r != nil && r.Inconclusive == "" && r.Verified && len(r.Handshakes) > 0 && r.Handshakes[0].Done
+	return r != nil && r.Inconclusive == "" && r.Verified && len(r.Handshakes) > 0 && r.Handshakes[0].Done && r.Handshakes[0].Cause == "" && !r.refusesUs()
+}
+
+// trusted says that a connection may be gone on with: what is inconclusive is
+// then only whether the runtime could.
+func (r *TLSReport) trusted() bool {
+	return r.Verified && r.Handshakes[0].Done && !slices.ContainsFunc(r.findings, func(f classify.Finding) bool { return f.Severity == classify.SeverityFail })
 }
 
 // Findings returns what is wrong, the decisive finding first. The slice is the

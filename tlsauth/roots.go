@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Bounds of what is read of a store: the largest bundles in use have well under
@@ -48,8 +49,17 @@ type Roots struct {
 	// each with the reason. The runtime skips them silently, and so do we.
 	Unreadable []string
 
-	origin map[[sha256.Size]byte]string // which file a certificate came from
-	name   string                       // of a pool without files
+	origin map[[sha256.Size]byte]origin
+	name   string // of a pool without files
+	fsys   fs.FS  // the tree that was read, nil if none was
+	// modified says when each of Files was.
+	modified map[string]time.Time
+}
+
+// origin is where a root came from, and since when it is there at the latest.
+type origin struct {
+	file  string    // the first that held it
+	since time.Time // the oldest modification of a file that holds it; zero = not from a file
 }
 
 // RootFiles are the values of SSL_CERT_FILE and SSL_CERT_DIR in the runtime's
@@ -80,7 +90,7 @@ func (f RootFiles) read(fsys fs.FS) (*Roots, error) {
 		}
 		fsys = os.DirFS("/")
 	}
-	r := &Roots{Pool: x509.NewCertPool(), origin: make(map[[sha256.Size]byte]string)}
+	r := &Roots{Pool: x509.NewCertPool(), origin: make(map[[sha256.Size]byte]origin), modified: make(map[string]time.Time), fsys: fsys}
 	files, dirs := bundles, directories
 	if f.File != "" {
 		files = []string{f.File}
@@ -112,14 +122,14 @@ func inTree(name string) string {
 
 // readFile adds the certificates of one file; false if it cannot be read.
 func (r *Roots) readFile(fsys fs.FS, name string) bool {
-	data, err := readBounded(fsys, name)
+	data, modified, err := readBounded(fsys, name)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			r.Unreadable = append(r.Unreadable, fmt.Sprintf("/%s: %s", name, reason(err)))
 		}
 		return false
 	}
-	r.add(data, "/"+name)
+	r.add(data, origin{"/" + name, modified})
 	return true
 }
 
@@ -145,34 +155,35 @@ func (r *Roots) readDir(fsys fs.FS, dir string) {
 		}
 		// An unreadable entry of a directory says nothing: links to nowhere and
 		// private key directories are common there.
-		if data, err := readBounded(fsys, name); err == nil {
-			r.add(data, "/"+name)
+		if data, modified, err := readBounded(fsys, name); err == nil {
+			r.add(data, origin{"/" + name, modified})
 		}
 	}
 }
 
-// readBounded reads one regular file of at most maxBundle bytes.
-func readBounded(fsys fs.FS, name string) ([]byte, error) {
+// readBounded reads one regular file of at most maxBundle bytes, and says when it
+// was modified.
+func readBounded(fsys fs.FS, name string) ([]byte, time.Time, error) {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	if !info.Mode().IsRegular() { // asked before opening: opening a pipe may never return
-		return nil, errors.New("not a regular file")
+		return nil, time.Time{}, errors.New("not a regular file")
 	}
 	f, err := fsys.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, maxBundle+1))
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	if len(data) > maxBundle {
-		return nil, fmt.Errorf("larger than %d bytes", maxBundle)
+		return nil, time.Time{}, fmt.Errorf("larger than %d bytes", maxBundle)
 	}
-	return data, nil
+	return data, info.ModTime(), nil
 }
 
 // reason is err without the path that an fs.PathError repeats.
@@ -186,17 +197,26 @@ func reason(err error) string {
 
 // add takes the certificates of PEM data into the pool and returns how many
 // there were. Blocks that crypto/x509 would pass over are passed over.
-func (r *Roots) add(data []byte, file string) int {
+func (r *Roots) add(data []byte, from origin) int {
 	n := 0
 	eachCertificate(data, func(cert *x509.Certificate) {
 		n++
 		r.Pool.AddCert(cert)
-		if sum := sha256.Sum256(cert.Raw); r.origin[sum] == "" {
-			r.origin[sum] = file
+		sum := sha256.Sum256(cert.Raw)
+		known, ok := r.origin[sum]
+		switch {
+		case !ok:
+			r.origin[sum] = from
+		case from.since.Before(known.since): // includes the zero time of a certificate from no file
+			known.since = from.since
+			r.origin[sum] = known
 		}
 	})
 	if n > 0 {
-		r.Files = append(r.Files, file)
+		r.Files = append(r.Files, from.file)
+		if !from.since.IsZero() {
+			r.modified[from.file] = from.since
+		}
 	}
 	return n
 }
@@ -224,12 +244,12 @@ func eachCertificate(data []byte, add func(*x509.Certificate)) {
 
 // with returns r and the certificates of more, which file names.
 func (r *Roots) with(more []byte, file string) (*Roots, error) {
-	out := &Roots{Pool: r.Pool.Clone(), Files: slices.Clone(r.Files), Unreadable: r.Unreadable, name: r.name}
-	out.origin = make(map[[sha256.Size]byte]string, len(r.origin)+1)
-	for sum, f := range r.origin {
-		out.origin[sum] = f
+	out := &Roots{Pool: r.Pool.Clone(), Files: slices.Clone(r.Files), Unreadable: r.Unreadable, name: r.name, fsys: r.fsys, modified: r.modified}
+	out.origin = make(map[[sha256.Size]byte]origin, len(r.origin)+1)
+	for sum, o := range r.origin {
+		out.origin[sum] = o
 	}
-	if out.add(more, file) == 0 {
+	if out.add(more, origin{file: file}) == 0 {
 		return nil, fmt.Errorf("tlsauth: %s holds no certificate in PEM", file)
 	}
 	return out, nil
@@ -237,8 +257,8 @@ func (r *Roots) with(more []byte, file string) (*Roots, error) {
 
 // file returns where a root came from.
 func (r *Roots) file(root *x509.Certificate) string {
-	if f := r.origin[sha256.Sum256(root.Raw)]; f != "" {
-		return f
+	if o := r.origin[sha256.Sum256(root.Raw)]; o.file != "" {
+		return o.file
 	}
 	return r.name
 }

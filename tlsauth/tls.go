@@ -58,8 +58,11 @@ type look struct {
 	port    string
 	hellos  []Hello
 
-	roots *Roots
-	now   time.Time
+	roots   *Roots
+	pairs   []pair
+	seen    *Seen
+	now     time.Time
+	clamped []*shake // made when the first hello was not answered at once
 }
 
 // endpoint is the host[:port] of findings; 443 goes without saying.
@@ -78,6 +81,12 @@ func (l *look) run(ctx context.Context) (*TLSReport, *tls.Conn, error) {
 	if l.roots, err = l.c.roots(); err != nil {
 		return nil, nil, err
 	}
+	if l.pairs, err = l.c.pairs(); err != nil {
+		return nil, nil, err
+	}
+	if l.seen = l.c.Seen; l.seen == nil {
+		l.seen = &Seen{}
+	}
 	l.now = l.c.now()
 	start := time.Now()
 	shakes := l.shakeAll(ctx)
@@ -88,7 +97,7 @@ func (l *look) run(ctx context.Context) (*TLSReport, *tls.Conn, error) {
 	for i, s := range shakes {
 		switch {
 		case s.conn == nil:
-		case i == 0 && rep.Held():
+		case i == 0 && rep.trusted():
 			keep = s.conn
 		default:
 			hangUp(s.conn)
@@ -111,7 +120,7 @@ func checkName(name string) error {
 func (l *look) shakeAll(ctx context.Context) []*shake {
 	shakes := make([]*shake, len(l.hellos))
 	for i, h := range l.hellos {
-		shakes[i] = &shake{hello: h}
+		shakes[i] = &shake{hello: h, spare: i > 0}
 	}
 	first := shakes[0]
 	raw, err := l.connect(ctx)
@@ -119,9 +128,31 @@ func (l *look) shakeAll(ctx context.Context) []*shake {
 		first.dialErr = err
 		return shakes[:1] // without a connection there is nothing to compare
 	}
-	done := make(chan struct{}, len(shakes))
+	done := make(chan struct{}, len(shakes)+2)
+	answered := make(chan struct{})
 	go func() {
 		first.run(ctx, l, raw)
+		close(answered)
+		done <- struct{}{}
+	}()
+	// Why is it silent? Asked beside the wait, within the same limit, and only if
+	// there is a wait.
+	wctx, stop := context.WithTimeout(ctx, l.c.limit())
+	go func() {
+		defer func() { done <- struct{}{} }()
+		defer stop()
+		wait := time.NewTimer(matrixAfter)
+		defer wait.Stop()
+		select {
+		case <-answered:
+		case <-wctx.Done():
+		case <-wait.C:
+			l.clamped = l.clamp(wctx)
+		}
+	}()
+	go func() {
+		<-answered
+		stop()
 		done <- struct{}{}
 	}()
 	for _, s := range shakes[1:] {
@@ -135,7 +166,7 @@ func (l *look) shakeAll(ctx context.Context) []*shake {
 			s.run(ctx, l, raw)
 		}()
 	}
-	for range shakes {
+	for range cap(done) {
 		<-done
 	}
 	return shakes
@@ -146,6 +177,9 @@ func (l *look) report(ctx context.Context, rep *TLSReport, shakes []*shake) {
 	classical := false
 	for _, s := range shakes {
 		classical = classical || s.hello == HelloClassical && s.done()
+		if s.done() {
+			l.seen.chain(l.name, s.certs())
+		}
 	}
 	var chains [][]byte
 	for i, s := range shakes {
@@ -154,7 +188,11 @@ func (l *look) report(ctx context.Context, rep *TLSReport, shakes []*shake) {
 		case s.done():
 			if leaf := s.certs()[0].Raw; !contains(chains, leaf) {
 				chains = append(chains, leaf)
-				l.trust(rep, s, i == 0, len(chains) == 1)
+				l.trust(ctx, rep, s, i == 0, len(chains) == 1)
+			}
+			if f := s.refusal(l); f != nil {
+				h.Error, h.Cause = classify.Redact(f.Summary, 300), f.Cause
+				rep.findings = append(rep.findings, *f)
 			}
 		case s.ended(ctx):
 			h.Error = "not finished: " + ended(ctx)
@@ -179,31 +217,90 @@ func (l *look) report(ctx context.Context, rep *TLSReport, shakes []*shake) {
 		}
 		rep.Handshakes = append(rep.Handshakes, h)
 	}
+	for _, s := range l.clamped {
+		h := s.handshake()
+		if err := errors.Join(s.dialErr, s.err); err != nil {
+			h.Error = classify.Redact(err.Error(), 200)
+		}
+		rep.Handshakes = append(rep.Handshakes, h)
+	}
+	if l.c.SkipVerify {
+		l.unverified(rep)
+	}
 }
 
 // trust judges the chain of a completed handshake. Only a problem of the first
 // hello's chain fails; a second chain, from another backend, can only warn.
-func (l *look) trust(rep *TLSReport, s *shake, decides, main bool) {
-	t := &trial{certs: s.certs(), name: l.name, roots: l.roots, now: l.now}
-	trustedBy, problems := t.judge()
+func (l *look) trust(ctx context.Context, rep *TLSReport, s *shake, decides, main bool) {
+	t := &trial{certs: s.certs(), name: l.name, port: l.port, roots: l.roots, now: l.now, seen: l.seen, started: l.c.RuntimeStarted}
+	chains, problems := t.judge()
 	if main {
 		rep.Chain = describeChain(t.certs)
-		rep.Verified, rep.TrustedBy = len(problems) == 0, trustedBy
+		if rep.Verified = len(problems) == 0; rep.Verified {
+			rep.TrustedBy = t.roots.file(root(chains))
+		}
+	}
+	switch {
+	case len(problems) > 0 && dated(problems[0].cause) && main:
+		problems = l.excuse(ctx, rep, t, problems)
+	case len(problems) > 0 || !main:
+	default:
+		if p := t.unloaded(chains); p != nil {
+			f := l.problem(p, s)
+			f.Severity = classify.SeverityWarn // nothing failed: whether the runtime knows the root is not seen
+			rep.Inconclusive = f.Summary
+			rep.findings = append(rep.findings, f)
+		}
+		if word := inspector(chains[0]); word != "" {
+			f := l.found(classify.TLSIntercepted, fmt.Sprintf("the chain is trusted, but its issuer %q is by its name an inspection device: what is pulled is opened and signed anew on the way",
+				classify.Redact(t.leaf().Issuer.String(), 128)), s, t.facts()...)
+			f.Severity, f.Certainty = classify.SeverityWarn, classify.CertaintyLikely
+			rep.findings = append(rep.findings, f)
+		}
 	}
 	for i, p := range problems {
-		f := l.found(p.cause, p.summary, s, p.facts...)
-		if p.certainty != "" {
-			f.Certainty = p.certainty
-		}
-		f.Alternatives = p.others
+		f := l.problem(&p, s)
 		if !decides || i > 0 {
 			f.Severity = classify.SeverityWarn
 		}
-		if p.err != nil {
-			f = f.WithError(p.err)
-		}
 		rep.findings = append(rep.findings, f)
 	}
+}
+
+// problem is a finding about a chain.
+func (l *look) problem(p *problem, s *shake) classify.Finding {
+	f := l.found(p.cause, p.summary, s, p.facts...)
+	if p.certainty != "" {
+		f.Certainty = p.certainty
+	}
+	f.Alternatives = p.others
+	if p.err != nil {
+		f = f.WithError(p.err)
+	}
+	return f
+}
+
+// unverified reports that the configuration accepts every certificate. What is
+// wrong with this one does not stop the runtime; it stops us.
+func (l *look) unverified(rep *TLSReport) {
+	for i := range rep.findings {
+		if rep.findings[i].Layer == classify.LayerTLS && len(rep.Chain) > 0 && rep.findings[i].Severity == classify.SeverityFail &&
+			rep.findings[i].Cause != classify.TLSClientCertificateRequired && rep.findings[i].Cause != classify.TLSClientCertificateRejected {
+			rep.findings[i].Severity = classify.SeverityWarn
+		}
+	}
+	what := "the certificate would pass it"
+	if !rep.Verified {
+		what = "the certificate does not pass it, and the runtime takes it all the same"
+		if len(rep.Chain) == 0 {
+			what = "no certificate was seen"
+		} else if rep.Inconclusive == "" {
+			rep.Inconclusive = "the runtime does not verify this certificate; nothing is sent over an unverified connection"
+		}
+	}
+	f := classify.New(classify.TLSVerificationOff, l.endpoint()+": the registry configuration switches verification off; "+what)
+	f.Severity, f.Endpoint = classify.SeverityWarn, l.endpoint()
+	rep.findings = append(rep.findings, f)
 }
 
 // found builds a finding about this endpoint.

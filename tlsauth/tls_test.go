@@ -211,10 +211,12 @@ func TestHelloSizes(t *testing.T) {
 	}
 }
 
+func declines(*tls.CertificateRequestInfo) *tls.Certificate { return &tls.Certificate{} }
+
 func helloSize(t *testing.T, h Hello, name string) int {
 	t.Helper()
 	client, srv := net.Pipe()
-	go func() { _ = tls.Client(client, h.config(name, func() {})).HandshakeContext(t.Context()) }()
+	go func() { _ = tls.Client(client, h.config(name, declines)).HandshakeContext(t.Context()) }()
 	defer func() { _ = srv.Close() }()
 	head := make([]byte, 5)
 	_, err := io.ReadFull(srv, head)
@@ -434,7 +436,7 @@ func TestOwnCA(t *testing.T) {
 func TestServerName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{registry: registry, registry + ".": registry, "10.20.0.4": "", "2001:db8::4": "", "[2001:db8::4]": ""} {
-		assert.Equal(t, want, HelloLarge.config(name, func() {}).ServerName, name)
+		assert.Equal(t, want, HelloLarge.config(name, declines).ServerName, name)
 	}
 }
 

@@ -27,16 +27,23 @@ type problem struct {
 type trial struct {
 	certs []*x509.Certificate // as sent, the leaf first
 	name  string
+	port  string
 	roots *Roots
 	now   time.Time
+
+	seen    *Seen
+	started time.Time // of the runtime, zero = not known
 }
+
+// serverUse is what a certificate must be good for.
+const serverUse = x509.ExtKeyUsageServerAuth
 
 func (t *trial) leaf() *x509.Certificate { return t.certs[0] }
 
 // verify is crypto/x509 with the given differences from what the runtime asks.
-func (t *trial) verify(name string, at time.Time, usage x509.ExtKeyUsage) ([][]*x509.Certificate, error) {
+func (t *trial) verify(name string, at time.Time, usage x509.ExtKeyUsage, more ...*x509.Certificate) ([][]*x509.Certificate, error) {
 	between := x509.NewCertPool()
-	for _, cert := range t.certs[1:] {
+	for _, cert := range slices.Concat(t.certs[1:], more) {
 		between.AddCert(cert)
 	}
 	return t.leaf().Verify(x509.VerifyOptions{
@@ -48,10 +55,10 @@ func (t *trial) verify(name string, at time.Time, usage x509.ExtKeyUsage) ([][]*
 // judge verifies the chain as the runtime does. If that fails, it looks for
 // everything that is wrong, the problem that the runtime reports first: dates of
 // the leaf, its name, then the path to a root (the order of Certificate.Verify).
-func (t *trial) judge() (trustedBy string, problems []problem) {
+func (t *trial) judge() (chains [][]*x509.Certificate, problems []problem) {
 	chains, err := t.verify(t.name, t.now, x509.ExtKeyUsageServerAuth)
 	if err == nil {
-		return t.roots.file(root(chains)), nil
+		return chains, nil
 	}
 	problems = append(problems, t.dates(t.leaf())...)
 	problems = append(problems, t.names()...)
@@ -64,7 +71,7 @@ func (t *trial) judge() (trustedBy string, problems []problem) {
 	for i := range problems {
 		problems[i].facts = append(t.facts(), problems[i].facts...)
 	}
-	return "", problems
+	return nil, problems
 }
 
 func root(chains [][]*x509.Certificate) *x509.Certificate {
@@ -108,8 +115,13 @@ func (t *trial) names() []problem {
 			"the certificate names no host among its subject alternative names; its common name %q does not count",
 			classify.Redact(leaf.Subject.CommonName, 128))}}
 	}
-	return []problem{{cause: classify.TLSHostnameMismatch, summary: fmt.Sprintf(
-		"the certificate is for %s, not for %s", offered(leaf), t.name)}}
+	summary := fmt.Sprintf("the certificate is for %s, not for %s", offered(leaf), t.name)
+	if plain := strings.Replace(t.name, ".privatelink.", ".", 1); plain != t.name && leaf.VerifyHostname(plain) == nil {
+		// Azure and others resolve the plain name to the alias; the alias itself
+		// stands in no certificate.
+		summary += fmt.Sprintf("; the reference names the private-link alias, and %s is the name that the certificate is for", plain)
+	}
+	return []problem{{cause: classify.TLSHostnameMismatch, summary: summary}}
 }
 
 // path judges the way from the leaf to a root, whatever the name says.
@@ -177,42 +189,6 @@ func (t *trial) trustedAt() (chains [][]*x509.Certificate, at time.Time, err err
 		}
 	}
 	return nil, time.Time{}, err
-}
-
-// untrusted says why no path leads to a root.
-func (t *trial) untrusted(err error) []problem {
-	leaf := t.leaf()
-	issuer := classify.Redact(leaf.Issuer.String(), 128)
-	above := t.parent(leaf)
-	switch weak := t.weak(); {
-	case weak != nil:
-		return []problem{{cause: classify.TLSWeakSignature, summary: fmt.Sprintf(
-			"the certificate %q is signed with %s, which Go refuses", subject(weak), weak.SignatureAlgorithm)}}
-	case selfSigned(leaf):
-		return []problem{{cause: classify.TLSSelfSigned, summary: fmt.Sprintf(
-			"the certificate %q is self-signed and not among this node's roots", subject(leaf))}}
-	case above == nil && !t.roots.knows(leaf.RawIssuer) && (len(leaf.IssuingCertificateURL) > 0 || len(t.certs) > 1):
-		return []problem{{
-			cause: classify.TLSMissingIntermediate, certainty: classify.CertaintyLikely, others: []classify.Cause{classify.TLSUnknownAuthority},
-			summary: fmt.Sprintf("the endpoint does not send the certificate of the issuer %q, and this node has no root of that name", issuer),
-		}}
-	}
-	var invalid x509.CertificateInvalidError
-	if errors.As(err, &invalid) && invalid.Reason != x509.NotAuthorizedToSign {
-		f := classify.Error(&classify.StageError{Stage: classify.StageHandshake, Err: err})
-		if f.Layer == classify.LayerTLS {
-			return []problem{{cause: f.Cause, summary: "the chain does not verify: " + classify.Redact(err.Error(), 200)}}
-		}
-	}
-	top := t.top()
-	summary := fmt.Sprintf("no root of this node signed the chain, whose last issuer is %q", classify.Redact(top.Issuer.String(), 128))
-	switch {
-	case t.roots.knows(top.RawIssuer):
-		summary += "; a root of that name is there, with another key"
-	case len(t.roots.Files) == 0 && t.roots.name == "":
-		summary = fmt.Sprintf("this node has no trusted root at all, so the issuer %q is not trusted", issuer)
-	}
-	return []problem{{cause: classify.TLSUnknownAuthority, summary: summary}}
 }
 
 // weak returns the first certificate, other than a self-signed one, whose

@@ -1,0 +1,112 @@
+package tlsauth
+
+import (
+	"bytes"
+	"crypto/x509"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxSeen bounds what is remembered: a pull touches a handful of hosts.
+const maxSeen = 256
+
+// Seen remembers, over several checks, what the endpoints of a pull presented:
+// the CA certificates that one of them sends and another forgot, who signs for
+// whom, and what the clocks of verified hosts say. The zero Seen is empty and
+// ready; it may be used by several goroutines at once. It holds no secret.
+type Seen struct {
+	mu     sync.Mutex
+	cas    []sentCA
+	leaves []signedHost
+	skew   time.Duration
+	timed  string // the verified host whose clock gave skew, "" = none
+}
+
+type sentCA struct {
+	cert *x509.Certificate
+	host string
+}
+
+type signedHost struct {
+	host   string
+	issuer []byte // RawIssuer
+}
+
+// chain remembers what host sent.
+func (s *Seen) chain(host string, certs []*x509.Certificate) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, cert := range certs {
+		if i == 0 {
+			h := signedHost{host, cert.RawIssuer}
+			known := slices.ContainsFunc(s.leaves, func(o signedHost) bool { return o.host == h.host && bytes.Equal(o.issuer, h.issuer) })
+			if !known && len(s.leaves) < maxSeen {
+				s.leaves = append(s.leaves, h)
+			}
+			continue
+		}
+		if known := slices.ContainsFunc(s.cas, func(c sentCA) bool { return c.cert.Equal(cert) }); !known && cert.IsCA && len(s.cas) < maxSeen {
+			s.cas = append(s.cas, sentCA{cert, host})
+		}
+	}
+}
+
+// authorities returns the CA certificates that other hosts sent.
+func (s *Seen) authorities() []sentCA {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.cas)
+}
+
+// unrelated returns a host of another owner for which the same issuer signed, ""
+// if none was seen. Owners are told apart by the last two labels of the name.
+func (s *Seen) unrelated(host string, issuer []byte) string {
+	if s == nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.leaves {
+		if bytes.Equal(l.issuer, issuer) && owner(l.host) != owner(host) {
+			return l.host
+		}
+	}
+	return ""
+}
+
+// clock remembers how far the node's clock is behind that of a verified host.
+func (s *Seen) clock(host string, skew time.Duration) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skew, s.timed = skew, host
+}
+
+func (s *Seen) clockOf() (skew time.Duration, host string) {
+	if s == nil {
+		return 0, ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.skew, s.timed
+}
+
+// owner is the last two labels of a name, and an address itself.
+func owner(host string) string {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	labels := strings.Split(host, ".")
+	if len(labels) <= 2 || strings.Contains(host, ":") || labels[len(labels)-1] == "" || labels[len(labels)-1][0] <= '9' {
+		return host
+	}
+	return strings.Join(labels[len(labels)-2:], ".")
+}
