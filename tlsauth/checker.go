@@ -38,7 +38,7 @@ func (f DialerFunc) DialContext(ctx context.Context, network, address string) (n
 // with its roots, anonymously. A Checker is not changed by its methods and may be
 // used by several goroutines at once if its parts may.
 type Checker struct {
-	// Dialer opens every connection; nil = a [net.Dialer]. The first dial of a
+	// Dialer opens every connection; nil = [SystemDialer]. The first dial of a
 	// CheckTLS serves the first hello. CheckAccess gives it host names, and with
 	// nil refuses link-local and platform addresses (the token realm is a name
 	// that the other side chose); a Dialer of the caller's decides that itself.
@@ -66,8 +66,9 @@ type Checker struct {
 	// not parse is an error, because containerd fails the pull for it too.
 	ClientPairs []ClientPair
 	// RuntimeStarted is when the runtime's process started. A root that reached
-	// the node's files later is not known to it, which CheckTLS then says; zero =
-	// not known, not judged.
+	// the node's files later is not known to it, which CheckTLS then says. To be
+	// given to a tenth of a second: a start rounded down makes a store that was
+	// written just before it look younger. Zero = not known, not judged.
 	RuntimeStarted time.Time
 	// SkipVerify says that the registry configuration switches verification off
 	// for this endpoint. It is reported as the hole that it is, the chain is

@@ -223,7 +223,7 @@ func TestHelloAndSegmentMatrix(t *testing.T) {
 func TestClampedConnection(t *testing.T) {
 	t.Parallel()
 	ap := serve(t, func(c net.Conn) { _, _ = io.Copy(c, c) })
-	conn, err := tcp{}.DialSegment(t.Context(), "tcp", ap.String(), clampedMSS)
+	conn, err := SystemDialer{}.DialSegment(t.Context(), "tcp", ap.String(), clampedMSS)
 	if err != nil {
 		t.Skipf("this system cannot clamp segments: %v", err)
 	}

@@ -85,7 +85,7 @@ func (c *Checker) dialer() Dialer {
 	if c.Dialer != nil {
 		return c.Dialer
 	}
-	return tcp{}
+	return SystemDialer{}
 }
 
 // run makes the handshake on raw, which it closes unless it completes.

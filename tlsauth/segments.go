@@ -103,13 +103,17 @@ func (l *look) path(s *shake, classical bool) *classify.Finding {
 	return nil
 }
 
-// tcp is the dialer that is taken where none is given.
-type tcp struct{}
+// SystemDialer opens connections as [net.Dialer] does, and is a [SegmentDialer]
+// where the system is Linux, macOS or FreeBSD. The zero SystemDialer works; it is
+// the default.
+type SystemDialer struct{}
 
-func (tcp) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+// DialContext dials.
+func (SystemDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
 
-func (tcp) DialSegment(ctx context.Context, network, address string, mss int) (net.Conn, error) {
+// DialSegment dials with segments of at most mss bytes, both ways.
+func (SystemDialer) DialSegment(ctx context.Context, network, address string, mss int) (net.Conn, error) {
 	return (&net.Dialer{ControlContext: clampTo(mss)}).DialContext(ctx, network, address)
 }

@@ -171,6 +171,11 @@ func (t *trial) unknown() problem {
 	return p
 }
 
+// startSlack is how exactly the start of a process and the age of a file are
+// known together: Linux counts the first in hundredths of a second. A file
+// written just before the start must not look younger.
+const startSlack = 100 * time.Millisecond
+
 // changedSince returns a store file that is younger than the runtime, "" if there
 // is none.
 func (t *trial) changedSince() string {
@@ -178,7 +183,7 @@ func (t *trial) changedSince() string {
 		return ""
 	}
 	for _, file := range t.roots.Files {
-		if m := t.roots.modified[file]; m.After(t.started) {
+		if m := t.roots.modified[file]; m.After(t.started.Add(startSlack)) {
 			return file
 		}
 	}
@@ -197,7 +202,7 @@ func (t *trial) unloaded(chains [][]*x509.Certificate) *problem {
 	var lateFile string
 	for _, chain := range chains {
 		since, file := t.installed(chain[len(chain)-1])
-		if !since.After(t.started) { // or the zero time: not from a file of the system's
+		if !since.After(t.started.Add(startSlack)) { // or the zero time: not from a file of the system's
 			return nil
 		}
 		if late.IsZero() || since.Before(late) {
