@@ -2,6 +2,7 @@ package tlsauth
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -56,6 +57,15 @@ func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport,
 		r.Inconclusive = ended(ctx)
 	} else {
 		r = a.run(ctx)
+	}
+	if skew := a.hosts.skew; skew != nil {
+		ms := skew.Milliseconds()
+		r.ClockSkewMS = &ms
+		if skew.Abs() > maxSkew {
+			f := classify.New(classify.TLSClockSkew, fmt.Sprintf("this node's clock is %s the time that %s tells over verified TLS: certificates, tokens and signed addresses are judged by it", skewed(*skew), a.host))
+			f.Severity, f.Endpoint, f.Operation = classify.SeverityWarn, a.host, classify.OperationResolveManifest
+			r.findings = append(r.findings, f)
+		}
 	}
 	r.Registry, r.Repository = a.host, a.repository
 	r.ElapsedMS = time.Since(start).Milliseconds()
@@ -161,6 +171,7 @@ func (a *access) try(ctx context.Context, ch wire.Challenge, o Offer) *AccessRep
 		o.Info.Username = ""
 	}
 	r := JudgeToken(ch, o.Info, res, a.repository)
+	r.Challenge.Product = product(a.host, r.Challenge)
 	if ctx.Err() != nil && res.Err != nil {
 		r.findings, r.Inconclusive = nil, ended(ctx)
 		return r
@@ -177,7 +188,14 @@ func (a *access) try(ctx context.Context, ch wire.Challenge, o Offer) *AccessRep
 		return r
 	}
 	// What the token claims is a claim: the read decides.
-	claims := r.findings
+	var claims, remarks []classify.Finding
+	for _, f := range r.findings {
+		if f.Severity == classify.SeverityFail {
+			claims = append(claims, f)
+		} else {
+			remarks = append(remarks, f)
+		}
+	}
 	r.findings = nil
 	a.read(ctx, r, authorization)
 	switch {
@@ -190,8 +208,13 @@ func (a *access) try(ctx context.Context, ch wire.Challenge, o Offer) *AccessRep
 	default:
 		r.findings = append(r.findings, claims...)
 	}
+	r.findings = append(r.findings, remarks...)
 	if r.Read && o.Info.unmatched() {
 		r.warnNoMatch(a.host)
+	}
+	if r.Read && a.c.AuditRights {
+		r.Rights = AuditRights(ctx, a.hosts, ch, o.Secret, a.repository, a.c.userAgent())
+		r.findings = append(r.findings, r.Rights.findings...)
 	}
 	return r
 }

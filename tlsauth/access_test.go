@@ -34,6 +34,7 @@ const (
 type world struct {
 	root  *authority
 	hosts map[string]string // name:port -> address
+	ahead time.Duration     // of the servers' clocks
 
 	mu  sync.Mutex
 	log []string // every request: host, method, path, and the kind of credential
@@ -52,6 +53,7 @@ func (w *world) host(tb testing.TB, name, certName string, handle http.HandlerFu
 		w.mu.Lock()
 		w.log = append(w.log, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", name, req.Method, req.URL.Path, kind)))
 		w.mu.Unlock()
+		rw.Header().Set("Date", noon.Add(w.ahead).Format(http.TimeFormat))
 		handle(rw, req)
 	}))
 	srv.Config.ErrorLog = nil
@@ -459,7 +461,7 @@ func TestJudgeToken(t *testing.T) {
 		unsure bool
 	}{
 		{"issued", wire.TokenResult{HasToken: true, Granted: []string{"pull"}, Readable: true}, nil, false},
-		{"everything granted", wire.TokenResult{HasToken: true, Granted: []string{"*"}, Readable: true}, nil, false},
+		{"everything granted", wire.TokenResult{HasToken: true, Granted: []string{"*"}, Readable: true}, []classify.Cause{classify.IdentityOverBroad}, false},
 		{"opaque", wire.TokenResult{HasToken: true}, nil, false},
 		{"nothing granted", wire.TokenResult{HasToken: true, Readable: true}, []classify.Cause{classify.IdentityInsufficientScope}, false},
 		{"silence", wire.TokenResult{Err: &classify.StageError{Stage: classify.StageHeaders, Endpoint: "auth.corp.test", Limit: time.Second, Err: context.DeadlineExceeded}},

@@ -2,6 +2,7 @@ package tlsauth
 
 import (
 	"slices"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
@@ -20,6 +21,12 @@ type AccessReport struct {
 	// Granted are the actions on Repository that the token claims; nil = the
 	// token cannot be read, empty = it claims none. Nobody verified the claim.
 	Granted []string `json:"granted"`
+	// Rights are what the identity could do besides, if that was asked for.
+	Rights *Rights `json:"rights,omitempty"`
+	// ClockSkewMS is how far this node's clock is behind the registry's (negative:
+	// ahead), as the Date field of an answer over verified TLS shows; nil = not
+	// known.
+	ClockSkewMS *int64 `json:"clockSkewMs,omitempty"`
 	// Read says that a manifest was seen to be served to this identity. false
 	// alone proves nothing; JudgeToken never sets it.
 	Read bool `json:"read"`
@@ -36,6 +43,7 @@ type Challenge struct {
 	Realm   string `json:"realm,omitempty"`   // the token server, without query
 	Service string `json:"service,omitempty"` // what the token server calls this registry
 	Scope   string `json:"scope,omitempty"`   // the scope that was demanded, "" if none was
+	Product string `json:"product,omitempty"` // the registry that the challenge is typical of, a label only; "" = not recognised
 }
 
 // CredentialInfo says which credential was offered, never the secret.
@@ -49,6 +57,13 @@ type CredentialInfo struct {
 	// NearestMiss is the key that came nearest, and what separates it. Only a
 	// keychain of [DockerConfig] can tell; not empty implies Unmatched.
 	NearestMiss string `json:"nearestMiss,omitempty"`
+	// IssuedAt and ExpiresAt are what the secret says of itself, unverified; zero =
+	// it does not say.
+	IssuedAt  time.Time `json:"issuedAt,omitzero"`
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	// Ignored are the parts of the credential that the runtime does not send, see
+	// [Offer.ForRuntime].
+	Ignored []string `json:"ignored,omitempty"`
 }
 
 func (c CredentialInfo) unmatched() bool { return c.Unmatched || c.NearestMiss != "" }

@@ -97,6 +97,9 @@ type Checker struct {
 	// is the one the runtime sends, and decides. nil = HelloLarge, then
 	// HelloClassical. CheckAccess sends the first only.
 	Hellos []Hello
+	// AuditRights makes CheckAccess ask, after a read that worked, what more the
+	// identity would be granted: two or three token requests, see [AuditRights].
+	AuditRights bool
 	// UserAgent of the requests of CheckAccess; "" = "pullwalk".
 	UserAgent string
 }

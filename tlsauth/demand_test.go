@@ -275,7 +275,7 @@ func TestClockSkew(t *testing.T) {
 			})
 			c := &Checker{Roots: pool(root), Now: func() time.Time { return noon }, Hellos: []Hello{HelloLarge}, Seen: &Seen{}}
 			if tt.ahead != 0 {
-				c.Seen.clock("auth.corp.test", tt.ahead)
+				c.Seen.Clock("auth.corp.test", tt.ahead)
 			}
 			rep, err := c.CheckTLS(t.Context(), ap, registry)
 			require.NoError(t, err)

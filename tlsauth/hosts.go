@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/wire"
@@ -16,6 +17,7 @@ import (
 type hosts struct {
 	c     *Checker // with a dialer and roots
 	pools map[string]*wire.Pool
+	skew  *time.Duration // how far our clock is behind the first verified host that tells the time
 }
 
 // trustError says that a host was not reached, or not trusted.
@@ -37,7 +39,14 @@ func (h *hosts) RoundTrip(req *http.Request) (*http.Response, error) {
 		pool = &wire.Pool{Header: h.c.requestLimit(), Dial: func(ctx context.Context) (net.Conn, error) { return h.dial(ctx, u) }}
 		h.pools[key] = pool
 	}
-	return pool.RoundTrip(req)
+	resp, err := pool.RoundTrip(req)
+	if err == nil && h.skew == nil && req.URL.Scheme == "https" {
+		if behind, ok := skewOf(resp.Header, h.c.now()); ok {
+			h.skew = &behind
+			h.c.Seen.Clock(req.URL.Host, behind)
+		}
+	}
+	return resp, err
 }
 
 func (h *hosts) close() {

@@ -51,6 +51,7 @@ type Keychain struct {
 
 // entry is one key of a pull secret.
 type entry struct {
+	from    string // which source it stands in, "" = a dockerconfigjson
 	written string // as it stands in the secret
 	key     string // without scheme and without a leading /v1 or /v2
 	login   authn.AuthConfig
@@ -74,7 +75,20 @@ func (k *Keychain) GoString() string { return k.String() }
 // An error means that the kubelet cannot read the secret either, and stops the
 // pull with it. It names what is wrong and where, and prints nothing of the
 // content but the key concerned. A key that is no host is passed over.
-func DockerConfig(data []byte) (*Keychain, error) {
+func DockerConfig(data []byte) (*Keychain, error) { return dockerConfig(data, "", eitherForm) }
+
+// form is which of the two documents the kubelet expects. It never tries the
+// other: a .dockercfg in a secret of the newer type gives it nothing.
+type form int
+
+const (
+	eitherForm form = iota // the kind is not known, only the content
+	newForm                // entries below "auths": .dockerconfigjson, config.json
+	oldForm                // entries alone: .dockercfg
+)
+
+// dockerConfig reads a document that from names.
+func dockerConfig(data []byte, from string, form form) (*Keychain, error) {
 	if len(data) > maxDockerConfig {
 		return nil, fmt.Errorf("docker config: larger than %d bytes", maxDockerConfig)
 	}
@@ -89,18 +103,18 @@ func DockerConfig(data []byte) (*Keychain, error) {
 	}
 	k := &Keychain{helpers: config.Helpers != nil || config.Store != nil}
 	raw := config.Auths
-	if raw == nil {
-		if k.helpers || config.Headers != nil {
-			return k, nil
-		}
+	switch {
+	case form == oldForm, raw == nil && form == eitherForm && !k.helpers && config.Headers == nil:
 		raw = data
+	case raw == nil:
+		return k, nil
 	}
 	var entries map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &entries); err != nil {
 		return nil, fmt.Errorf("docker config: the entries: %w", unspoken(err))
 	}
 	for written, value := range entries {
-		e := entry{written: written}
+		e := entry{from: from, written: written}
 		if err := e.read(value); err != nil {
 			return nil, fmt.Errorf("docker config: entry %q: %w", classify.Redact(written, 128), err)
 		}
@@ -108,16 +122,24 @@ func DockerConfig(data []byte) (*Keychain, error) {
 			k.entries = append(k.entries, e)
 		}
 	}
-	// Reverse lexical order, so that a longer path comes before a shorter one of
-	// the same host. Among equal keys the kubelet's order is that of a Go map,
-	// which is none; ours is fixed.
-	slices.SortFunc(k.entries, func(a, b entry) int {
+	k.sort()
+	return k, nil
+}
+
+// sort puts the entries into the kubelet's order: reverse lexical, so that a
+// longer path comes before a shorter one of the same host. Among equal keys of
+// one document the kubelet's order is that of a Go map, which is none; ours is
+// fixed. Equal keys of several documents keep the order of these.
+func (k *Keychain) sort() {
+	slices.SortStableFunc(k.entries, func(a, b entry) int {
 		if c := strings.Compare(b.key, a.key); c != 0 {
 			return c
 		}
+		if a.from != b.from {
+			return 0
+		}
 		return strings.Compare(a.written, b.written)
 	})
-	return k, nil
 }
 
 // unspoken is a JSON error without a byte of the document: the errors of
@@ -245,8 +267,23 @@ func (k *Keychain) lookup(repository string) []Credential {
 	return out
 }
 
+// matched returns the keys that apply to a repository, in order.
+func (k *Keychain) matched(repository string) []string {
+	var out []string
+	for _, e := range k.entries {
+		if matches(e.key, repository) || e.key == dockerHubKey && ofDockerHub(repository) {
+			out = append(out, classify.Redact(e.written, 128))
+		}
+	}
+	return out
+}
+
 func (e *entry) credential() Credential {
-	source := "dockerconfigjson key " + classify.Redact(e.written, 128)
+	from := e.from
+	if from == "" {
+		from = "dockerconfigjson"
+	}
+	source := from + " key " + classify.Redact(e.written, 128)
 	if e.login.Username == "" && e.login.Password == "" {
 		source += ", which has no user name and password"
 		if e.idToken {

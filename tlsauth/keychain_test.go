@@ -46,7 +46,7 @@ func TestKubeletMatching(t *testing.T) {
 		{"star is one label", []string{"*.corp.test"}, "registry.corp.test/app", []string{"*.corp.test"}, ""},
 		{"star is not two labels", []string{"*.corp.test"}, "a.registry.corp.test/app", nil, "has 3 host labels"},
 		{"star within a label", []string{"reg*.corp.test"}, "registry.corp.test/app", []string{"reg*.corp.test"}, ""},
-		{"no star in the path", []string{"registry.corp.test/*"}, "registry.corp.test/app", nil, "paths that begin with"},
+		{"no star in the path", []string{"registry.corp.test/*"}, "registry.corp.test/app", nil, "letter by letter"},
 		{"path", []string{"registry.corp.test/team"}, "registry.corp.test/team/app", []string{"registry.corp.test/team"}, ""},
 		{"path prefix without boundary", []string{"registry.corp.test/team"}, "registry.corp.test/team2/app", []string{"registry.corp.test/team"}, ""},
 		{"other path", []string{"registry.corp.test/other"}, "registry.corp.test/team/app", nil, `paths that begin with "/other"`},

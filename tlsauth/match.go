@@ -74,7 +74,14 @@ func (p pattern) hostMatches(r pattern) bool {
 // is missing; "" if a key matches or image is no image reference.
 func (k *Keychain) NearestMiss(image string) string {
 	repository, err := kubeletName(image)
-	if err != nil || k == nil || len(k.lookup(repository)) > 0 {
+	if err != nil || k == nil {
+		return ""
+	}
+	return k.nearest(repository)
+}
+
+func (k *Keychain) nearest(repository string) string {
+	if len(k.lookup(repository)) > 0 {
 		return ""
 	}
 	if len(k.entries) == 0 {
@@ -83,18 +90,32 @@ func (k *Keychain) NearestMiss(image string) string {
 		}
 		return "the pull secret holds no key"
 	}
+	written := make([]string, len(k.entries))
+	for i, e := range k.entries {
+		written[i] = e.written
+	}
+	return nearestOf(written, "key", repository)
+}
+
+// nearestOf returns which of several patterns, as they are written, comes nearest
+// to a repository, and what separates it; what is the word for a pattern.
+func nearestOf(written []string, what, repository string) string {
 	want, ok := takeApart(repository)
 	if !ok {
 		return ""
 	}
 	best, why := -1, ""
-	for _, e := range k.entries {
-		have, ok := takeApart(e.key)
+	for _, w := range written {
+		key := w
+		if what == "key" {
+			key = effectiveKey(w)
+		}
+		have, ok := takeApart(key)
 		if !ok {
 			continue
 		}
 		if near, reason := distance(have, want); near > best {
-			best, why = near, fmt.Sprintf("key %q %s", classify.Redact(e.written, 128), reason)
+			best, why = near, fmt.Sprintf("%s %q %s", what, classify.Redact(w, 128), reason)
 		}
 	}
 	return why
@@ -105,6 +126,8 @@ func (k *Keychain) NearestMiss(image string) string {
 func distance(have, want pattern) (near int, reason string) {
 	host := classify.Redact(want.host(), 128)
 	switch {
+	case have.hostMatches(want) && have.port == want.port && strings.ContainsAny(have.path, "*?["):
+		return 1000, fmt.Sprintf("takes the path %q letter by letter: patterns count in host names only", classify.Redact(have.path, 128))
 	case have.hostMatches(want) && have.port == want.port:
 		return 1000, fmt.Sprintf("is for paths that begin with %q, and the image's is %q", classify.Redact(have.path, 128), classify.Redact(want.path, 128))
 	case have.hostMatches(want):

@@ -38,10 +38,18 @@ func Offers(ctx context.Context, keychain authn.Keychain, image string) ([]Offer
 	for _, cred := range found[:min(len(found), maxCredentials)] {
 		o := Offer{Secret: secretOf(cred.Authn), Info: CredentialInfo{Source: cred.Source}}
 		o.Info.Username = classify.Redact(o.Secret.Username, 128)
+		o.Info.dates(o.Secret)
 		out = append(out, o)
 	}
 	if len(out) > 0 {
 		return out, nil
+	}
+	if k, ok := keychain.(interface{ unknown(image string) string }); ok {
+		if why := k.unknown(image); why != "" {
+			// Not "nothing matches": something does, and was not asked.
+			anonymous.Info.Source = "anonymous (" + why + ")"
+			return []Offer{anonymous}, nil
+		}
 	}
 	anonymous.Info.Unmatched = true
 	if k, ok := keychain.(interface{ NearestMiss(image string) string }); ok {

@@ -82,8 +82,10 @@ func (s *Seen) unrelated(host string, issuer []byte) string {
 	return ""
 }
 
-// clock remembers how far the node's clock is behind that of a verified host.
-func (s *Seen) clock(host string, skew time.Duration) {
+// Clock remembers how far the node's clock is behind that of a host (negative:
+// ahead), as the Date field of an answer showed. It must have come over verified
+// TLS: by it, certificates that are out of their dates are judged again.
+func (s *Seen) Clock(host string, skew time.Duration) {
 	if s == nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/wire"
@@ -87,15 +88,24 @@ func (r *AccessReport) judgeExchange(ch wire.Challenge, res wire.TokenResult) {
 // classify's; what is known here in addition is whether a password was offered.
 func (r *AccessReport) denyAnswer(a *classify.HTTPAnswer) {
 	f := classify.Error(a)
-	if a.Status == http.StatusUnauthorized && a.Credentialed && f.Layer == classify.LayerIdentity {
+	if age := r.Credential.expired(time.Now()); age > 0 && a.Credentialed && f.Layer == classify.LayerIdentity {
+		f = refine(f, classify.IdentityTokenExpired, fmt.Sprintf("the token server %s refused the credential (%s) with %d; by its own word it expired %v ago, at %s",
+			a.Host, r.Credential.Source, a.Status, age.Round(time.Second), r.Credential.ExpiresAt.Format(time.RFC3339)))
+	} else if a.Status == http.StatusUnauthorized && a.Credentialed && f.Layer == classify.LayerIdentity {
 		f = refine(f, classify.IdentityBadCredentials, fmt.Sprintf("the token server %s refused the credential (%s) with 401", a.Host, r.Credential.Source))
 		f.Alternatives = []classify.Cause{classify.IdentityTokenFetchDenied} // some servers answer 401 for a missing right, too
 	}
 	r.deny(f)
 }
 
-// judgeGrant looks whether the token claims the right to pull.
+// judgeGrant looks whether the token claims the right to pull, and no more.
 func (r *AccessReport) judgeGrant() {
+	if more := beyondPull(r.Granted); r.TokenIssued && canPull(r.Granted) && len(more) > 0 {
+		f := classify.New(classify.IdentityOverBroad, fmt.Sprintf("only pull was asked for, and the token claims %s on %s as well", strings.Join(more, ", "), r.Repository),
+			classify.Fact{Key: classify.FactGranted, Value: strings.Join(r.Granted, ", ")})
+		f.Severity, f.Certainty = classify.SeverityInfo, classify.CertaintyLikely // said, not asked about
+		r.add(f, realmHostOf(r.Challenge))
+	}
 	if !r.TokenIssued || r.Granted == nil || canPull(r.Granted) {
 		return
 	}
@@ -107,6 +117,11 @@ func (r *AccessReport) judgeGrant() {
 		classify.Fact{Key: classify.FactGranted, Value: granted})
 	f.Certainty = classify.CertaintyLikely // a claim: the read decides
 	r.deny(f)
+}
+
+// beyondPull returns the granted actions that no pull needs.
+func beyondPull(granted []string) []string {
+	return slices.DeleteFunc(slices.Clone(granted), func(a string) bool { return a == "pull" })
 }
 
 func canPull(granted []string) bool {
@@ -186,6 +201,7 @@ func describeChallenge(ch wire.Challenge) Challenge {
 	if u, err := wire.RealmURL(ch); err == nil {
 		c.Realm = wire.RedactURL(u)
 	}
+	c.Product = product("", c)
 	return c
 }
 

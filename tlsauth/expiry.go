@@ -1,0 +1,98 @@
+package tlsauth
+
+import (
+	"crypto/pbkdf2"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/pullwalk/pullwalk/internal/wire"
+)
+
+// maxSecret bounds what is looked into for dates.
+const maxSecret = 64 << 10
+
+// lifetime reads when a secret was issued and when it ends, where it says so
+// itself: a JSON Web Token (the refresh tokens of Azure, the access tokens of
+// Google and GitLab), or the base64 JSON that Amazon ECR gives out as a password.
+// Nothing is verified: a wrong claim changes a sentence, not a verdict. Zero
+// times = not said.
+func lifetime(secret string) (issued, expires time.Time) {
+	if secret == "" || len(secret) > maxSecret {
+		return time.Time{}, time.Time{}
+	}
+	var doc struct {
+		IssuedAt   float64 `json:"iat"`
+		Expires    float64 `json:"exp"`
+		Expiration float64 `json:"expiration"` // ECR: seconds
+	}
+	payload := secret
+	if parts := strings.Split(secret, "."); len(parts) == 3 {
+		payload = parts[1]
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(payload, "="))
+	if err != nil {
+		if raw, err = base64.StdEncoding.DecodeString(payload); err != nil {
+			return time.Time{}, time.Time{}
+		}
+	}
+	if json.Unmarshal(raw, &doc) != nil {
+		return time.Time{}, time.Time{}
+	}
+	if doc.Expires == 0 {
+		doc.Expires = doc.Expiration
+	}
+	return instant(doc.IssuedAt), instant(doc.Expires)
+}
+
+// instant is a number of seconds since 1970, zero if it is no sensible one.
+func instant(s float64) time.Time {
+	if !(s > 946684800 && s < 7258118400) { // the years 2000 and 2200; also not NaN
+		return time.Time{}
+	}
+	return time.Unix(int64(s), 0).UTC()
+}
+
+// dates completes how a credential may be spoken of.
+func (i *CredentialInfo) dates(secret wire.Credential) {
+	for _, s := range []string{secret.RegistryToken, secret.IdentityToken, secret.Password} {
+		if s != "" {
+			i.IssuedAt, i.ExpiresAt = lifetime(s)
+			return
+		}
+	}
+}
+
+// expired says since when a credential is of no use by its own word, 0 = it is
+// not, or does not say.
+func (i CredentialInfo) expired(now time.Time) time.Duration {
+	if i.ExpiresAt.IsZero() || !now.After(i.ExpiresAt) {
+		return 0
+	}
+	return now.Sub(i.ExpiresAt)
+}
+
+// Digest returns 16 hexadecimal digits that are equal on two nodes if both would
+// offer the same credential, given the same salt; "" for an anonymous offer. The
+// salt must be secret and random, at least 16 bytes, and be thrown away after the
+// comparison: who knows it can try out weak passwords. A shorter salt gives "".
+func (o Offer) Digest(salt []byte) string {
+	if o.Secret.IsZero() || len(salt) < 16 {
+		return ""
+	}
+	parts := []string{o.Secret.Username, o.Secret.Password, o.Secret.IdentityToken, o.Secret.RegistryToken}
+	// Each part with its length, so that no two credentials run into one.
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(hex.EncodeToString([]byte(p)))
+		b.WriteByte('.')
+	}
+	sum, err := pbkdf2.Key(sha256.New, b.String(), salt, 20000, 8)
+	if err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum)
+}
