@@ -44,7 +44,7 @@ var importRules = []importRule{
 	{"github.com/vishvananda/netlink/...", []string{"reach"}, "the kernel's routes"},
 	{"golang.org/x/sys/...", []string{"reach", "internal/simnet"}, "error numbers and routes"},
 	{"github.com/pelletier/go-toml/v2/...", []string{"endpoints"}, "containerd's configuration"},
-	{"sigs.k8s.io/yaml/...", []string{"internal/noderuntime"}, "Kubernetes' files"},
+	{"sigs.k8s.io/yaml/...", []string{"internal/noderuntime", "tlsauth"}, "Kubernetes' files"},
 	{"golang.org/x/net/...", []string{"reach", "endpoints"}, "the routing tables of BSD, and proxies as the runtimes choose them"},
 	{"golang.org/x/tools/...", nil, "tests only"},
 	{"github.com/stretchr/testify/...", nil, "tests only"},
