@@ -73,9 +73,11 @@ func (a *access) refused(r *AccessReport, answer *classify.HTTPAnswer, challenge
 			f.Alternatives = slices.DeleteFunc(slices.Clone(f.Alternatives), func(c classify.Cause) bool { return c == classify.IdentityAccessDeniedOrMissing })
 			f.Summary += "; the token grants pull on the repository, so it is missing and not hidden"
 			f.Facts = append(slices.Clone(f.Facts), classify.Fact{Key: classify.FactGranted, Value: strings.Join(r.Granted, ", ")})
-		} else if !slices.Contains(f.Alternatives, classify.IdentityAccessDeniedOrMissing) {
+			break
+		}
+		f.Summary += "; whether it is missing or hidden from this identity, nothing shows: an account that can list the repository would decide"
+		if !slices.Contains(f.Alternatives, classify.IdentityAccessDeniedOrMissing) {
 			f.Alternatives = append(slices.Clone(f.Alternatives), classify.IdentityAccessDeniedOrMissing)
-			f.Summary += "; whether it is missing or hidden from this identity, nothing shows: an account that can list the repository would decide"
 		}
 	}
 	f.Endpoint = a.host
