@@ -172,6 +172,11 @@ func (a *access) try(ctx context.Context, ch wire.Challenge, o Offer) *AccessRep
 	}
 	r := JudgeToken(ch, o.Info, res, a.repository)
 	r.Challenge.Product = product(a.host, r.Challenge)
+	if strings.HasPrefix(r.Challenge.Realm, "http://") && r.Inconclusive == "" {
+		f := classify.New(classify.EndpointBadRealm, fmt.Sprintf("%s speaks https and names a token server in clear http, %s: tokens travel readable, and a credential is not sent there", a.host, r.Challenge.Realm))
+		f.Severity = classify.SeverityWarn
+		r.add(f, a.host)
+	}
 	if ctx.Err() != nil && res.Err != nil {
 		r.findings, r.Inconclusive = nil, ended(ctx)
 		return r

@@ -224,7 +224,7 @@ func TestCheckAccess(t *testing.T) {
 			log: []string{"registry.corp.test HEAD /v2/team/app/manifests/1"}},
 		{name: "realm in clear, with a credential", keychain: right, registry: demand(`Bearer realm="http://plain.corp.test/token"`, yes),
 			want: []classify.Cause{classify.IdentityPlaintextRefused}, unsure: true, log: []string{"registry.corp.test HEAD /v2/team/app/manifests/1"}},
-		{name: "realm in clear, anonymous", registry: demand(`Bearer realm="http://plain.corp.test/token"`, yes), read: true},
+		{name: "realm in clear, anonymous", registry: demand(`Bearer realm="http://plain.corp.test/token"`, yes), read: true, want: []classify.Cause{classify.EndpointBadRealm}},
 		{name: "realm without an address", registry: demand(`Bearer realm="https://gone.corp.test/token"`, yes), want: []classify.Cause{classify.DNSNXDOMAIN}, failing: 1,
 			check: func(t *testing.T, r *AccessReport) {
 				assert.Equal(t, "gone.corp.test", r.Findings()[0].Endpoint)

@@ -102,6 +102,9 @@ type PlanSource struct {
 	Reason string `json:"reason,omitempty"`
 	// NearestMiss is the key that came nearest, and what separates it.
 	NearestMiss string `json:"nearestMiss,omitempty"`
+	// Hosts are what a well-known plugin needs to reach, as host:port: hints, only
+	// for plugins that match.
+	Hosts []string `json:"hosts,omitempty"`
 }
 
 // Findings returns what is wrong with the sources: warnings, except for a secret
@@ -258,14 +261,14 @@ func (k *Kubelet) providers(ctx context.Context, p *CredentialPlan) {
 		case by == "":
 			src.NearestMiss, src.Reason = nearest, "matchImages does not cover the image"
 		case plugin.ServiceAccount:
-			src.Matched = []string{by}
+			src.Matched, src.Hosts = []string{by}, sourceHosts(plugin.Name, p.Repository)
 			src.Reason = "it works with a token of the pod's service account, which only the kubelet can make"
 			if len(plugin.Needs) > 0 {
 				src.Reason += "; without the annotations " + classify.Redact(strings.Join(plugin.Needs, ", "), 200) + " on it the plugin is passed over silently"
 			}
 			p.Inconclusive = "provider " + src.Name + ": " + src.Reason
 		default:
-			src.Matched = []string{by}
+			src.Matched, src.Hosts = []string{by}, sourceHosts(plugin.Name, p.Repository)
 			all.entries = append(all.entries, k.ask(ctx, p, plugin, &src)...)
 		}
 		p.Sources = append(p.Sources, src)

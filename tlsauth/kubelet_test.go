@@ -335,3 +335,31 @@ func TestReadProviderConfig(t *testing.T) {
 	_, err = ReadProviderConfig(node, "/etc/nothing")
 	assert.Error(t, err)
 }
+
+func TestNodeKubelet(t *testing.T) {
+	t.Parallel()
+	node := fstest.MapFS{"etc/p.yaml": {Data: []byte(providerYAML)}, "data/kubelet/config.json": {Data: []byte(auths("registry.corp.test"))}}
+	args := []string{"/usr/bin/kubelet", "--root-dir=/elsewhere", "--image-credential-provider-config", "/etc/p.yaml", "-image-credential-provider-bin-dir=/opt/plugins", "--root-dir", "/data/kubelet"}
+	k := NodeKubelet(node, args, map[string]string{"HOME": "/root"})
+	assert.Equal(t, "/data/kubelet", k.Dir, "the last one counts")
+	assert.Equal(t, "/opt/plugins", k.PluginDir)
+	assert.Equal(t, "/root", k.Home)
+	require.NotNil(t, k.Providers)
+	assert.Empty(t, k.Providers.Problems)
+	p, err := k.Plan(t.Context(), image)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"/data/kubelet/config.json key registry.corp.test"}, p.Offered)
+	assert.Equal(t, []string{"169.254.169.254:80", "login.microsoftonline.com:443", "registry.corp.test:443"}, p.Sources[1].Hosts)
+
+	k = NodeKubelet(node, []string{"kubelet", "--image-credential-provider-config=/etc/none"}, nil)
+	require.Len(t, k.Providers.Problems, 2)
+	p, err = k.Plan(t.Context(), image)
+	require.NoError(t, err)
+	got, _ := causes(p.Findings())
+	assert.Equal(t, []classify.Cause{classify.IdentityProviderConfigInvalid, classify.IdentityProviderConfigInvalid}, got)
+	assert.Nil(t, NodeKubelet(nil, args, nil).Providers)
+	assert.Nil(t, NodeKubelet(node, []string{"kubelet", "--image-credential-provider-config"}, nil).Providers)
+	assert.Equal(t, []string{"169.254.169.254:80", "api.ecr.eu-west-1.amazonaws.com:443"}, sourceHosts("ecr-credential-provider", "123456789012.dkr.ecr.eu-west-1.amazonaws.com/a"))
+	assert.Equal(t, []string{"169.254.169.254:80"}, sourceHosts("gcp", "x"))
+	assert.Empty(t, sourceHosts("other", "x"))
+}

@@ -2,6 +2,7 @@ package tlsauth
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
 	"time"
@@ -201,7 +202,11 @@ func (t *trial) unloaded(chains [][]*x509.Certificate) *problem {
 	var late time.Time
 	var lateFile string
 	for _, chain := range chains {
-		since, file := t.installed(chain[len(chain)-1])
+		end := chain[len(chain)-1]
+		if o := t.roots.origin[sha256.Sum256(end.Raw)]; !o.since.After(t.started.Add(startSlack)) {
+			return nil // what is nearly always so, without a look at the node
+		}
+		since, file := t.installed(end)
 		if !since.After(t.started.Add(startSlack)) { // or the zero time: not from a file of the system's
 			return nil
 		}
@@ -211,8 +216,8 @@ func (t *trial) unloaded(chains [][]*x509.Certificate) *problem {
 	}
 	return &problem{
 		cause: classify.TLSRuntimeNotRestarted, certainty: classify.CertaintyLikely, others: []classify.Cause{classify.TLSUnknownAuthority},
-		summary: fmt.Sprintf("the chain is trusted by %s, which got this root at %s, after the runtime had started at %s; a process reads the system's roots once, so the runtime does not trust it unless it has made no TLS connection before",
-			lateFile, late.UTC().Format(time.RFC3339), t.started.UTC().Format(time.RFC3339)),
+		summary: fmt.Sprintf("the chain is trusted by %s, which got this root at %s, %v after the runtime had started at %s; a process reads the system's roots once, so the runtime does not trust it unless it has made no TLS connection before",
+			lateFile, late.UTC().Format(time.RFC3339), late.Sub(t.started).Round(startSlack), t.started.UTC().Format(time.RFC3339)),
 		facts: []classify.Fact{{Key: classify.FactFile, Value: lateFile}},
 	}
 }
