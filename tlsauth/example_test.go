@@ -1,13 +1,19 @@
 package tlsauth_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
 
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -96,4 +102,90 @@ func ExampleDockerConfig() {
 	// Output:
 	// team from dockerconfigjson key registry.corp.test/team
 	// everyone from dockerconfigjson key registry.corp.test
+}
+
+// Why does the kubelet send what it sends for this image?
+func ExampleKubelet_Plan() {
+	k := &tlsauth.Kubelet{
+		Secrets: []tlsauth.PullSecret{
+			{Name: "team-pull", Data: []byte(`{"auths": {"registry.corp.test:443": {"username": "team", "password": "secret"}}}`)},
+			{Name: "corp-pull", Data: []byte(`{"auths": {"*.corp.test": {"username": "corp", "password": "secret"}}}`)},
+		},
+		Providers: tlsauth.ParseProviderConfig([]byte(`
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: acr-credential-provider
+  matchImages: ["*.azurecr.io"]
+  defaultCacheDuration: 10m
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+`)),
+	}
+	plan, err := k.Plan(context.Background(), "registry.corp.test/team/app:1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, s := range plan.Sources {
+		fmt.Printf("%s %s %v\n", s.Kind, s.Name, cmp.Or(s.NearestMiss, strings.Join(s.Matched, ", ")))
+	}
+	fmt.Println("offered:", plan.Offered)
+	// Output:
+	// pull-secret team-pull key "registry.corp.test:443" has port 443 and the image names no port; the kubelet compares ports as text
+	// pull-secret corp-pull *.corp.test
+	// provider acr-credential-provider entry "*.azurecr.io" is for another host than registry.corp.test
+	// offered: [pull secret corp-pull key *.corp.test]
+}
+
+// Plugins are run by the caller, for instance as child processes with the
+// kubelet's environment.
+func ExamplePluginRunner() {
+	kubeletEnvironment := []string{"PATH=/usr/bin"} // from /proc/PID/environ
+	k := &tlsauth.Kubelet{
+		PluginDir: "/var/lib/kubelet/credential-provider",
+		Plugins: tlsauth.PluginRunnerFunc(func(ctx context.Context, call tlsauth.PluginCall) ([]byte, error) {
+			cmd := exec.CommandContext(ctx, call.Path, call.Args...)
+			cmd.Env = slices.Concat(kubeletEnvironment, call.Env)
+			cmd.Stdin = bytes.NewReader(call.Input)
+			out, err := cmd.Output()
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				err = fmt.Errorf("%w: %s", err, exit.Stderr)
+			}
+			return out, err
+		}),
+	}
+	plan, err := k.Plan(context.Background(), "registry.corp.test/team/app:1")
+	fmt.Println(plan.Offered, err)
+	// Output: [] <nil>
+}
+
+// Do two nodes offer the same credential? The salt is made for one comparison.
+func ExampleOffer_Digest() {
+	salt := []byte("0123456789abcdef") // use crypto/rand
+	digest := func(password string) string {
+		keychain, err := tlsauth.DockerConfig([]byte(`{"auths": {"registry.corp.test": {"username": "robot", "password": "` + password + `"}}}`))
+		if err != nil {
+			return err.Error()
+		}
+		offers, err := tlsauth.Offers(context.Background(), keychain, "registry.corp.test/team/app:1")
+		if err != nil {
+			return err.Error()
+		}
+		return offers[0].Digest(salt)
+	}
+	first, second, rotated := digest("secret"), digest("secret"), digest("rotated")
+	fmt.Println(first == second, first == rotated)
+	// Output: true false
+}
+
+// Which runtime sends this credential to a mirror?
+func ExampleSentTo() {
+	for _, runtime := range []string{"containerd", "crio"} {
+		sent, rule := tlsauth.SentTo(runtime, "registry.corp.test", "mirror.corp.test")
+		fmt.Println(sent, rule)
+	}
+	// Output:
+	// true containerd offers the credential of the image's host to every mirror
+	// false CRI-O does not offer the credential of the image's host to a mirror on another host
 }

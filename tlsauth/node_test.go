@@ -44,6 +44,11 @@ func TestRuntimeOlderThanTheRoot(t *testing.T) {
 			bundle: file(both, -time.Minute), "usr/local/share/ca-certificates/corp.crt": file(root.pem(), -48*time.Hour)}, nil, started, false},
 		{"bundle rewritten, the anchor is old", fstest.MapFS{
 			"etc/pki/tls/certs/ca-bundle.crt": file(both, -time.Minute), "etc/pki/ca-trust/source/anchors/corp.pem": file(root.pem(), -48*time.Hour)}, nil, started, false},
+		{"a root of the distribution's own package, updated", fstest.MapFS{
+			bundle: file(both, -time.Minute), "usr/share/ca-certificates/mozilla/corp.crt": file(root.pem(), -2*time.Minute)}, nil, started, false},
+		{"the same in the form of p11-kit", fstest.MapFS{
+			"etc/pki/tls/certs/ca-bundle.crt":                       file(both, -time.Minute),
+			"usr/share/pki/ca-trust-source/ca-bundle.trust.p11-kit": file(append([]byte("[p11-kit-object-v1]\nlabel: \"Corp\"\ntrusted: true\n"), root.pem()...), -2*time.Minute)}, nil, started, false},
 		{"both are new", fstest.MapFS{
 			bundle: file(both, -time.Minute), "usr/local/share/ca-certificates/corp.crt": file(root.pem(), -2*time.Minute)}, nil, started, true},
 		{"the entry's own CA is read at each pull", fstest.MapFS{bundle: file(other.pem(), -time.Minute)}, root.pem(), started, false},

@@ -50,6 +50,15 @@ var places = []place{
 	{dir: "etc/ssl", flat: true, why: because("it is not one of the files that Go reads")},
 }
 
+// shipped are where distributions keep the roots of their own package. Its files
+// carry the time at which the package was built, and the roots in it are years
+// older: an update of the package says nothing about any one of them.
+var shipped = []place{
+	{dir: "usr/share/ca-certificates/mozilla", flat: true, why: because("")},
+	{dir: "usr/share/pki/ca-trust-source", flat: true, why: because("")}, // RHEL family, in the form of p11-kit, which holds PEM
+	{dir: "usr/share/pki/trust", flat: true, why: because("")},           // SUSE
+}
+
 func because(why string) func(string, bool) string {
 	return func(string, bool) string { return why }
 }
@@ -195,7 +204,8 @@ func (t *trial) carries(c placed) bool {
 
 // installed says since when a root is on the node: the oldest file of the store
 // or of the directories that the store is made from. The bundle alone would
-// mislead, since it is written anew whenever any CA changes.
+// mislead, since it is written anew whenever any CA changes. The zero time says
+// that it cannot be told.
 func (t *trial) installed(root *x509.Certificate) (since time.Time, file string) {
 	sum := sha256.Sum256(root.Raw)
 	o := t.roots.origin[sum]
@@ -203,18 +213,27 @@ func (t *trial) installed(root *x509.Certificate) (since time.Time, file string)
 		return since, file
 	}
 	left := maxPlaced
-	for i := range places {
-		if !places[i].source {
-			continue
-		}
-		if !places[i].walk(t.roots.fsys, t, &left, func(c placed) bool {
-			if c.time.Before(since) && sha256.Sum256(c.cert.Raw) == sum {
-				since = c.time
-			}
-			return true
-		}) {
-			break
+	each := func(all []place, f func(placed)) {
+		for i := range all {
+			all[i].walk(t.roots.fsys, t, &left, func(c placed) bool {
+				if sha256.Sum256(c.cert.Raw) == sum {
+					f(c)
+				}
+				return true
+			})
 		}
 	}
+	var sources []place
+	for _, p := range places {
+		if p.source {
+			sources = append(sources, p)
+		}
+	}
+	each(sources, func(c placed) {
+		if c.time.Before(since) {
+			since = c.time
+		}
+	})
+	each(shipped, func(placed) { since = time.Time{} })
 	return since, file
 }
