@@ -123,14 +123,32 @@ func (k *Kubelet) Plan(ctx context.Context, image string) (*CredentialPlan, erro
 	if err != nil {
 		return nil, err
 	}
-	return k.plan(ctx, repository), nil
+	return k.plan(repository, k.runner(ctx)), nil
 }
 
-func (k *Kubelet) plan(ctx context.Context, repository string) *CredentialPlan {
+// runs asks one plugin about a repository. An error of the caller's context comes
+// as it is, the plugin's own as a *pluginError.
+type runs func(p Provider, repository string) (entries []entry, remark string, err error)
+
+// runner returns how plugins are run, nil if they are not.
+func (k *Kubelet) runner(ctx context.Context) runs {
+	if k.Plugins == nil {
+		return nil
+	}
+	return func(p Provider, repository string) ([]entry, string, error) {
+		entries, remark, err := p.run(ctx, k.Plugins, k.PluginDir, repository)
+		if err != nil && ctx.Err() != nil {
+			return nil, "", errors.New(ended(ctx))
+		}
+		return entries, remark, err
+	}
+}
+
+func (k *Kubelet) plan(repository string, run runs) *CredentialPlan {
 	p := &CredentialPlan{Repository: repository, Offered: []string{}}
 	k.secrets(p)
 	k.node(p)
-	k.providers(ctx, p)
+	k.providers(p, run)
 	return p
 }
 
@@ -149,9 +167,10 @@ func (k *Kubelet) Credentials(ctx context.Context, image string) ([]Credential, 
 	return p.credentials(), nil
 }
 
-// Resolve returns the first credential, [authn.Anonymous] if there is none.
+// Resolve returns the first credential that is known without a run of a plugin,
+// [authn.Anonymous] if there is none.
 func (k *Kubelet) Resolve(target authn.Resource) (authn.Authenticator, error) {
-	p := k.plan(context.Background(), dockerName(target.String()))
+	p := k.plan(dockerName(target.String()), nil)
 	for _, c := range p.credentials() {
 		return authn.FromConfig(c.Authn), nil
 	}
@@ -161,10 +180,12 @@ func (k *Kubelet) Resolve(target authn.Resource) (authn.Authenticator, error) {
 // NearestMiss says which key of all sources comes nearest to image, "" if one
 // matches or there is none.
 func (k *Kubelet) NearestMiss(image string) string {
-	own := *k
-	own.Plugins = nil // they ran for Credentials, if at all
-	p, err := own.Plan(context.Background(), image)
-	if err != nil || len(p.credentials()) > 0 {
+	repository, err := kubeletName(image)
+	if err != nil {
+		return ""
+	}
+	p := k.plan(repository, nil) // plugins ran for Credentials, if at all
+	if len(p.credentials()) > 0 {
 		return ""
 	}
 	for _, s := range p.Sources {
@@ -181,11 +202,11 @@ func (k *Kubelet) unknown(image string) string {
 	if k.Plugins != nil {
 		return ""
 	}
-	p, err := k.Plan(context.Background(), image)
+	repository, err := kubeletName(image)
 	if err != nil {
 		return ""
 	}
-	return p.Inconclusive
+	return k.plan(repository, nil).Inconclusive
 }
 
 // secrets matches all pull secrets as one: the kubelet adds them up before it
@@ -246,7 +267,7 @@ func (k *Kubelet) node(p *CredentialPlan) {
 }
 
 // providers adds what the plugins give.
-func (k *Kubelet) providers(ctx context.Context, p *CredentialPlan) {
+func (k *Kubelet) providers(p *CredentialPlan, run runs) {
 	if k.Providers == nil {
 		return
 	}
@@ -269,7 +290,7 @@ func (k *Kubelet) providers(ctx context.Context, p *CredentialPlan) {
 			p.Inconclusive = "provider " + src.Name + ": " + src.Reason
 		default:
 			src.Matched, src.Hosts = []string{by}, sourceHosts(plugin.Name, p.Repository)
-			all.entries = append(all.entries, k.ask(ctx, p, plugin, &src)...)
+			all.entries = append(all.entries, k.ask(p, run, plugin, &src)...)
 		}
 		p.Sources = append(p.Sources, src)
 	}
@@ -278,26 +299,25 @@ func (k *Kubelet) providers(ctx context.Context, p *CredentialPlan) {
 }
 
 // ask runs one plugin that matches.
-func (k *Kubelet) ask(ctx context.Context, p *CredentialPlan, plugin Provider, src *PlanSource) []entry {
+func (k *Kubelet) ask(p *CredentialPlan, run runs, plugin Provider, src *PlanSource) []entry {
 	if why := k.executable(plugin.Name); why != "" {
 		src.Reason = why
 		p.find(classify.IdentityCredentialPluginFailed, fmt.Sprintf("the credential provider %s cannot run: %s", src.Name, why))
 		return nil
 	}
-	if k.Plugins == nil {
+	if run == nil {
 		src.Reason = "it was not run, so what it gives is not known"
 		p.Inconclusive = "provider " + src.Name + ": " + src.Reason
 		return nil
 	}
-	entries, remark, err := plugin.run(ctx, k.Plugins, k.PluginDir, p.Repository)
-	if ctx.Err() != nil && err != nil {
-		src.Reason = ended(ctx)
-		p.Inconclusive = src.Reason
-		return nil
-	}
+	entries, remark, err := run(plugin, p.Repository)
 	if err != nil {
 		src.Reason = err.Error()
-		p.pluginFailed(src.Name, err)
+		if own := (*pluginError)(nil); errors.As(err, &own) {
+			p.pluginFailed(src.Name, err)
+		} else {
+			p.Inconclusive = src.Reason
+		}
 		return nil
 	}
 	src.Reason = remark
