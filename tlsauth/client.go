@@ -20,7 +20,10 @@ import (
 // configuration names them. It is never printed.
 type ClientPair struct {
 	Certificate []byte `json:"-"`
-	Key         []byte `json:"-"`
+	Key         []byte `json:"-"` // nil = in Certificate, too
+	// Parsed is the pair where it was parsed before; Certificate and Key are then
+	// not looked at. nil = parse them.
+	Parsed *tls.Certificate `json:"-"`
 	// Source names it in reports, as the file of the certificate; "" = "client
 	// certificate N", counted from 1.
 	Source string `json:"source"`
@@ -51,13 +54,25 @@ func (c *Checker) pairs() ([]pair, error) {
 		if source == "" {
 			source = fmt.Sprintf("client certificate %d", i+1)
 		}
-		cert, err := tls.X509KeyPair(p.Certificate, p.Key)
+		cert, err := p.parse()
 		if err != nil { // its texts quote neither file
 			return nil, fmt.Errorf("tlsauth: %s: %s", classify.Redact(source, 200), classify.Redact(err.Error(), 200))
 		}
 		out = append(out, pair{classify.Redact(source, 200), cert})
 	}
 	return out, nil
+}
+
+func (p ClientPair) parse() (tls.Certificate, error) {
+	switch {
+	case p.Parsed != nil && len(p.Parsed.Certificate) == 0:
+		return tls.Certificate{}, errors.New("no certificate")
+	case p.Parsed != nil:
+		return *p.Parsed, nil
+	case p.Key == nil:
+		return tls.X509KeyPair(p.Certificate, p.Certificate)
+	}
+	return tls.X509KeyPair(p.Certificate, p.Key)
 }
 
 // clientDemand is what a server said and got about a client certificate.
@@ -87,7 +102,7 @@ func (d *clientDemand) answer(info *tls.CertificateRequestInfo, pairs []pair) *t
 	for i := range pairs {
 		if info.SupportsCertificate(&pairs[i].cert) == nil {
 			d.sent = &pairs[i]
-			d.sentLeaf = pairs[i].cert.Leaf
+			d.sentLeaf, _ = x509.ParseCertificate(pairs[i].cert.Certificate[0])
 			return &pairs[i].cert
 		}
 	}

@@ -47,6 +47,9 @@ func TestClientCertificates(t *testing.T) {
 	foreign := clientPair(t, issue(t, issue(t, nil, "Other CA", ca(nil)), "node-1", forClients(nil)), "foreign.cert")
 	old := clientPair(t, issue(t, clientCA, "node-1", forClients(func(c *x509.Certificate) { c.NotBefore, c.NotAfter = noon.Add(-2*time.Hour), noon.Add(-time.Hour) })), "old.cert")
 	wrongUse := clientPair(t, issue(t, clientCA, "node-1", server(nil, "node-1")), "server.cert")
+	oneFile := ClientPair{Certificate: append(append([]byte{}, mine.Key...), mine.Certificate...), Source: "both.pem"}
+	parsedBefore, err := tls.X509KeyPair(mine.Certificate, mine.Key)
+	require.NoError(t, err)
 	leaf := present(issue(t, root, registry, server(nil, registry)))
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		for _, tt := range []struct {
@@ -59,6 +62,8 @@ func TestClientCertificates(t *testing.T) {
 		}{
 			{"demanded, none there", tls.RequireAndVerifyClientCert, nil, classify.TLSClientCertificateRequired, "", "when none came"},
 			{"demanded and given", tls.RequireAndVerifyClientCert, []ClientPair{mine}, "", mine.Source, ""},
+			{"key and certificate in one file", tls.RequireAndVerifyClientCert, []ClientPair{oneFile}, "", "both.pem", ""},
+			{"parsed before", tls.RequireAndVerifyClientCert, []ClientPair{{Parsed: &parsedBefore}}, "", "client certificate 1", ""},
 			{"the second fits", tls.RequireAndVerifyClientCert, []ClientPair{foreign, mine}, "", mine.Source, ""},
 			{"none fits", tls.RequireAndVerifyClientCert, []ClientPair{foreign}, classify.TLSClientCertificateRequired, "", "none of the 1 configured ones fits"},
 			{"any would do", tls.RequireAnyClientCert, []ClientPair{foreign}, classify.TLSClientCertificateRequired, "", "none of the 1"},
@@ -107,6 +112,8 @@ func TestClientPairThatDoesNotParse(t *testing.T) {
 	require.ErrorContains(t, err, "node.cert")
 	raw, err := json.Marshal(pair)
 	require.NoError(t, err)
+	_, err = (&Checker{Roots: x509.NewCertPool(), ClientPairs: []ClientPair{{Parsed: &tls.Certificate{}}}}).CheckTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:1"), registry)
+	require.Error(t, err)
 	for _, s := range []string{string(raw), fmt.Sprintf("%v %+v %#v %s", pair, pair, pair, pair)} {
 		assert.NotContains(t, s, "very-secret")
 	}
