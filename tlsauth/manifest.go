@@ -9,9 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/wire"
@@ -53,32 +51,10 @@ func (a *access) read(ctx context.Context, r *AccessReport, authorization string
 
 // refused adds the meaning of an answer that is no manifest.
 func (a *access) refused(r *AccessReport, answer *classify.HTTPAnswer, challenges []wire.Challenge) {
-	f := classify.Error(answer)
-	insufficient := slices.ContainsFunc(challenges, func(c wire.Challenge) bool { return c.Error == "insufficient_scope" })
-	switch {
-	case answer.Credentialed && f.Layer == classify.LayerIdentity && r.Credential.expired(time.Now()) > 0:
-		f = refine(f, classify.IdentityTokenExpired, fmt.Sprintf("%s refused the credential (%s) with %d; by its own word it expired %v ago, at %s",
-			a.host, r.Credential.Source, answer.Status, r.Credential.expired(time.Now()).Round(time.Second), r.Credential.ExpiresAt.Format(time.RFC3339)))
-	case answer.Status == http.StatusUnauthorized && r.Challenge.Scheme == "basic":
-		f = refine(f, classify.IdentityBadCredentials, fmt.Sprintf("%s refused the credential (%s) with 401", a.host, r.Credential.Source))
-	case insufficient && answer.Credentialed: // RFC 6750, section 3.1
-		f = refine(f, classify.IdentityInsufficientScope, fmt.Sprintf("%s says that the token does not suffice to pull %s", a.host, a.repository))
-	case answer.Status == http.StatusNotFound && a.defaulted:
+	f := JudgeRefusal(answer, r, challenges)
+	if answer.Status == http.StatusNotFound && a.defaulted {
 		f.Severity = classify.SeverityWarn
 		r.Inconclusive = fmt.Sprintf("%s has no tag latest of %s, and the image names no other: the access was not refused, and no read was seen", a.host, a.repository)
-	case answer.Status == http.StatusNotFound && f.Layer == classify.LayerImage && answer.Credentialed:
-		// Registries answer 404 for what one may not see, too. What tells the two
-		// apart is whether the token that was accepted grants pull.
-		if canPull(r.Granted) {
-			f.Alternatives = slices.DeleteFunc(slices.Clone(f.Alternatives), func(c classify.Cause) bool { return c == classify.IdentityAccessDeniedOrMissing })
-			f.Summary += "; the token grants pull on the repository, so it is missing and not hidden"
-			f.Facts = append(slices.Clone(f.Facts), classify.Fact{Key: classify.FactGranted, Value: strings.Join(r.Granted, ", ")})
-			break
-		}
-		f.Summary += "; whether it is missing or hidden from this identity, nothing shows: an account that can list the repository would decide"
-		if !slices.Contains(f.Alternatives, classify.IdentityAccessDeniedOrMissing) {
-			f.Alternatives = append(slices.Clone(f.Alternatives), classify.IdentityAccessDeniedOrMissing)
-		}
 	}
 	f.Endpoint = a.host
 	r.deny(f)

@@ -68,6 +68,7 @@ func TestOutcomesApart(t *testing.T) {
 		{"expired, by Basic", old, demand(basic, func(string) int { return 401 }), nil, classify.IdentityTokenExpired, "expired 2h0m", false},
 		{"expired, by the server's word", "s3cr3t", demand(bearer, yes), status(403, `{"errors":[{"code":"DENIED","message":"Your authorization token has expired. Reauthenticate and try again."}]}`), classify.IdentityTokenExpired, "", false},
 		{"no right to pull", "s3cr3t", demand(bearer, func(string) int { return 401 }), token(jwt()), classify.IdentityInsufficientScope, "grants nothing", false},
+		{"granted, and the token is not accepted", "s3cr3t", demand(bearer, func(string) int { return 401 }), token(jwt("pull")), classify.IdentityTokenRejected, "does not accept the token", false},
 		{"granted, and the manifest is not there", "s3cr3t", get404(bearer), token(jwt("pull")), classify.ImageNotFound, "missing and not hidden", false},
 		{"not known whether granted, and not there", "s3cr3t", get404(bearer), token("opaque"), classify.ImageNotFound, "missing or hidden", true},
 		{"Basic, and not there", "s3cr3t", demand(basic, missing), nil, classify.ImageNotFound, "missing or hidden", true},

@@ -109,10 +109,7 @@ func (r *AccessReport) judgeGrant() {
 	if !r.TokenIssued || r.Granted == nil || canPull(r.Granted) {
 		return
 	}
-	granted := "nothing"
-	if len(r.Granted) > 0 {
-		granted = strings.Join(r.Granted, ", ")
-	}
+	granted := list(r.Granted)
 	f := classify.New(classify.IdentityInsufficientScope, fmt.Sprintf("the token server issued a token that grants %s on %s, not pull", granted, r.Repository),
 		classify.Fact{Key: classify.FactGranted, Value: granted})
 	f.Certainty = classify.CertaintyLikely // a claim: the read decides
