@@ -51,7 +51,7 @@ func nodeKeys(fsys fs.FS, dir, home string) (keys *Keychain, file string, remark
 		return nil, "", nil
 	}
 	for _, f := range nodeFiles(dir, home) {
-		data, _, err := readBounded(fsys, inTree(f.name))
+		data, _, err := readAtMost(fsys, inTree(f.name), maxDockerConfig)
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
 				remarks = append(remarks, fmt.Sprintf("%s: %s", f.name, reason(err)))

@@ -14,9 +14,12 @@ import (
 	"time"
 )
 
-// maxPlaced bounds how many files are looked into for a CA that is on the node
-// without being trusted.
-const maxPlaced = 1024
+// Bounds of the search for a CA that is on the node without being trusted: files,
+// and bytes of each. A bundle of every public root has a quarter of that.
+const (
+	maxPlaced     = 1024
+	maxPlacedFile = 1 << 20
+)
 
 // place is a directory in which people put CA certificates, and what that is
 // worth to a runtime.
@@ -126,7 +129,7 @@ func (p *place) look(fsys fs.FS, name string, left *int, f func(placed) bool) bo
 	if *left--; *left < 0 {
 		return false
 	}
-	data, modified, err := readBounded(fsys, name)
+	data, modified, err := readAtMost(fsys, name, maxPlacedFile)
 	if err != nil {
 		return true
 	}

@@ -112,7 +112,7 @@ func ReadProviderConfig(fsys fs.FS, file string) (*ProviderConfig, error) {
 		out.problem("%s holds no *.json, *.yaml or *.yml file", file)
 	}
 	for _, name := range files {
-		data, _, err := readBounded(fsys, name)
+		data, _, err := readAtMost(fsys, name, maxProviderConfig)
 		if err != nil {
 			return nil, fmt.Errorf("tlsauth: credential provider configuration /%s: %s", classify.Redact(name, 200), reason(err))
 		}

@@ -164,6 +164,10 @@ func (r *Roots) readDir(fsys fs.FS, dir string) {
 // readBounded reads one regular file of at most maxBundle bytes, and says when it
 // was modified.
 func readBounded(fsys fs.FS, name string) ([]byte, time.Time, error) {
+	return readAtMost(fsys, name, maxBundle)
+}
+
+func readAtMost(fsys fs.FS, name string, limit int) ([]byte, time.Time, error) {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -176,12 +180,12 @@ func readBounded(fsys fs.FS, name string) ([]byte, time.Time, error) {
 		return nil, time.Time{}, err
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxBundle+1))
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	if len(data) > maxBundle {
-		return nil, time.Time{}, fmt.Errorf("larger than %d bytes", maxBundle)
+	if len(data) > limit {
+		return nil, time.Time{}, fmt.Errorf("larger than %d bytes", limit)
 	}
 	return data, info.ModTime(), nil
 }
