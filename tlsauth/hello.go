@@ -3,6 +3,7 @@ package tlsauth
 import (
 	"crypto/tls"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -20,6 +21,45 @@ const (
 	// fits into one segment.
 	HelloClassical Hello = "classical"
 )
+
+// HelloOf returns the hello that a program built with a version of Go sends by
+// default: the large one since 1.23, which had a draft of the same exchange,
+// unless a GODEBUG setting switches it off. goVersion is as debug/buildinfo has it
+// ("go1.24.3"); godebug are the values of the build setting DefaultGODEBUG, which
+// an old go line in the module fills, and of the process's environment variable
+// GODEBUG, later ones winning. A version that cannot be read is taken for a new
+// one.
+//
+// Sources: the release notes of Go 1.23 and 1.24, and go.dev/doc/godebug.
+func HelloOf(goVersion string, godebug ...string) Hello {
+	minor := 99
+	if rest, ok := strings.CutPrefix(goVersion, "go1."); ok {
+		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+		if n, err := strconv.Atoi(digits); err == nil {
+			minor = n
+		}
+	}
+	setting := "tlsmlkem"
+	switch {
+	case minor < 23:
+		return HelloClassical
+	case minor == 23:
+		setting = "tlskyber"
+	}
+	hello := HelloLarge
+	for _, values := range godebug {
+		for _, kv := range strings.Split(values, ",") {
+			switch key, value, _ := strings.Cut(strings.TrimSpace(kv), "="); {
+			case key != setting:
+			case value == "0":
+				hello = HelloClassical
+			default:
+				hello = HelloLarge
+			}
+		}
+	}
+	return hello
+}
 
 func (h Hello) curves() []tls.CurveID {
 	switch h {

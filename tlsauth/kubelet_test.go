@@ -363,3 +363,16 @@ func TestNodeKubelet(t *testing.T) {
 	assert.Equal(t, []string{"169.254.169.254:80"}, sourceHosts("gcp", "x"))
 	assert.Empty(t, sourceHosts("other", "x"))
 }
+
+// The runtime's own credential counts only where the kubelet sends none.
+func TestRuntimesOwnCredential(t *testing.T) {
+	t.Parallel()
+	own := keys(t, auths("registry.corp.test"))
+	p, err := (&Kubelet{Runtime: own}).Plan(t.Context(), image)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"the runtime's configuration key registry.corp.test"}, p.Offered)
+	p, err = (&Kubelet{Runtime: own, Secrets: []PullSecret{pullSecret("s", auths("registry.corp.test"))}}).Plan(t.Context(), image)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"pull secret s key registry.corp.test"}, p.Offered)
+	assert.Contains(t, p.Sources[1].Reason, "the kubelet sends a credential")
+}

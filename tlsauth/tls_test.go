@@ -458,3 +458,27 @@ func TestChainIsBounded(t *testing.T) {
 	assert.Len(t, out[0].Names, 32)
 	assert.Contains(t, offered(leaf.cert), "and 292 more")
 }
+
+// Which hello the runtime sends depends on how it was built and started.
+func TestHelloOf(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		version string
+		godebug []string
+		want    Hello
+	}{
+		{"go1.22.12", nil, HelloClassical},
+		{"go1.19", nil, HelloClassical},
+		{"go1.23.0", nil, HelloLarge},
+		{"go1.23.4", []string{"tlskyber=0"}, HelloClassical},
+		{"go1.24.3", nil, HelloLarge},
+		{"go1.24.3", []string{"asynctimerchan=1,tlsmlkem=0"}, HelloClassical},
+		{"go1.24.3", []string{"tlsmlkem=0", "tlsmlkem=1"}, HelloLarge},
+		{"go1.24.3", []string{"tlskyber=0"}, HelloLarge},
+		{"go1.26-devel", nil, HelloLarge},
+		{"devel +abc", nil, HelloLarge},
+		{"", nil, HelloLarge},
+	} {
+		assert.Equal(t, tt.want, HelloOf(tt.version, tt.godebug...), "%s %v", tt.version, tt.godebug)
+	}
+}
