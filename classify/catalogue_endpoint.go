@@ -77,6 +77,15 @@ var endpointEntries = []Info{
 		Ref:        "https://distribution.github.io/distribution/recipes/nginx/",
 	},
 	{
+		Cause:      EndpointDownloadSlow,
+		Owner:      OwnerNetwork,
+		Title:      "a blob flows, so slowly that the pull takes very long",
+		Look:       "The bytes per second and the host in the facts, against another host from the same node. One host only: its bandwidth, a shaping rule, a cache that fetches while it serves. All hosts: the node's own link, or loss on the path (`ss -ti` shows retransmissions).",
+		Remedy:     "Lift the shaping or quota of that host, put a cache or a replica nearer to the node, or cut the image into smaller layers.",
+		NotFixedBy: "A longer pod start deadline: it hides the rate. New credentials or hosts in the firewall: bytes are flowing already, so nothing refuses them.",
+		Ref:        "https://github.com/containerd/containerd/blob/main/docs/cri/config.md",
+	},
+	{
 		Cause:      EndpointDownloadStalled,
 		Owner:      OwnerNetwork,
 		Title:      "the download stopped moving and was given up",
@@ -85,6 +94,15 @@ var endpointEntries = []Info{
 		NotFixedBy: "Deleting the pod: it starts the same transfer on the same path. A small image that pulls says nothing of full-size segments.",
 		Ref:        "https://learn.microsoft.com/azure/virtual-network/virtual-network-tcpip-performance-tuning",
 		Refines:    UnknownCanceledNoCause,
+	},
+	{
+		Cause:      EndpointForeignLayerURL,
+		Owner:      OwnerNetwork,
+		Title:      "a layer names a host of its own, outside the registry",
+		Look:       "The `urls` of the layer in the manifest: Windows base layers point at Microsoft's content hosts. The runtime asks there first; containerd goes on to the registry only if that fails.",
+		Remedy:     "Open the named host for the nodes, or push the image with its foreign layers included (`--allow-nondistributable-artifacts`), so that the registry itself has the bytes.",
+		NotFixedBy: "Mirrors and registry rules: they apply to the registry's own hosts, and this URL is taken from the manifest as it stands. Copying the tag alone leaves the layer where it was.",
+		Ref:        "https://github.com/opencontainers/image-spec/blob/main/descriptor.md",
 	},
 	{
 		Cause:      EndpointHTMLInsteadOfRegistry,
@@ -159,6 +177,15 @@ var endpointEntries = []Info{
 		Remedy:     "Correct HTTPS_PROXY in the unit's drop-in (AKS: httpProxyConfig) and restart the runtime, or bring proxy and route back; a private registry can bypass it through NO_PROXY.",
 		NotFixedBy: "Opening the way to the registry: the runtime dials only the proxy. `unset https_proxy` in a shell leaves the service as it was.",
 		Ref:        "https://pkg.go.dev/net/http#ProxyFromEnvironment",
+	},
+	{
+		Cause:      EndpointRangeRefused,
+		Owner:      OwnerNetwork,
+		Title:      "a request for a part of a blob is refused where the whole is served",
+		Look:       "`curl -s -o /dev/null -D - -H 'Range: bytes=0-65535' BLOB-URL`: 206 with Content-Range is right and 200 is harmless; 4xx, 5xx or silence comes from a cache, a scanner or a load balancer on the way.",
+		Remedy:     "Let that box pass Range on, or take it out of the path of blobs (nginx `slice` or `proxy_force_ranges`, antivirus exceptions for the blob host).",
+		NotFixedBy: "Pushing the image again: the store holds the bytes. A plain pull that works proves little, because runtimes send Range when they resume a broken download.",
+		Ref:        "https://www.rfc-editor.org/rfc/rfc9110.html",
 	},
 	{
 		Cause:      EndpointReadTimeout,

@@ -3,6 +3,15 @@ package classify
 // Layer node: local configuration, policy or resources stop the pull.
 var nodeEntries = []Info{
 	{
+		Cause:      NodeCachedTagDiffers,
+		Owner:      OwnerApp,
+		Title:      "the node's image of this name is another than the registry's",
+		Look:       "`ctr -n k8s.io images ls` on the node against the digest that the registry gives now. Under IfNotPresent the kubelet starts what the node has and asks nobody.",
+		Remedy:     "Refer to the image by digest, use a new tag for every build, or set imagePullPolicy Always for tags that move.",
+		NotFixedBy: "Repairing the network: the registry was never asked. Deleting the pod: it comes back with the same old image wherever one is kept.",
+		Ref:        "https://kubernetes.io/docs/concepts/containers/images/#updating-images",
+	},
+	{
 		Cause:      NodeContentStoreError,
 		Owner:      OwnerNode,
 		Title:      "a blob is missing from the node's own content store",
@@ -32,6 +41,15 @@ var nodeEntries = []Info{
 		Ref:        "https://github.com/containerd/containerd/blob/main/docs/snapshotters/README.md",
 	},
 	{
+		Cause:      NodeLayersAlreadyPresent,
+		Owner:      OwnerNode,
+		Title:      "the node has parts of this image in its store already",
+		Look:       "The digests in the facts, below io.containerd.content.v1.content/blobs/sha256 of containerd's root. What lies there is not requested again, so a pull on this node exercises only the rest.",
+		Remedy:     "To prove the path, probe every layer as this library does, or pull on a node that never had the image.",
+		NotFixedBy: "Nothing is broken by it. A start on this node, or one more `crictl pull` here, is no proof for the next fresh node.",
+		Ref:        "https://github.com/containerd/containerd/blob/main/docs/content-flow.md",
+	},
+	{
 		Cause:      NodeLocalLimit,
 		Owner:      OwnerNode,
 		Title:      "the process that dialled ran out of descriptors, local ports or memory",
@@ -48,6 +66,15 @@ var nodeEntries = []Info{
 		Remedy:     "Use IfNotPresent, or bring the image to every node that may run the pod (node image, preloading DaemonSet).",
 		NotFixedBy: "Repairing network or credentials: the kubelet is not allowed to ask. Importing it on one node holds until the pod is scheduled elsewhere.",
 		Ref:        "https://kubernetes.io/docs/concepts/containers/images/#image-pull-policy",
+	},
+	{
+		Cause:      NodeProxySettingsDoubtful,
+		Owner:      OwnerNode,
+		Title:      "the runtime's proxy settings do not do what they seem to",
+		Look:       "Environment of the runtime's process (`tr '\\0' '\\n' </proc/PID/environ | grep -i proxy`), not of a shell. In NO_PROXY a CIDR matches only an address written in the URL, a leading dot leaves out the name itself, `*.corp` is no pattern.",
+		Remedy:     "Write the host names of registry, token server and blob store into NO_PROXY of the unit's drop-in, `systemctl daemon-reload`, restart the runtime.",
+		NotFixedBy: "Exporting the variables in a shell or a pod: the runtime never sees those. Adding more CIDR ranges: names are not resolved before they are matched.",
+		Ref:        "https://pkg.go.dev/golang.org/x/net/http/httpproxy",
 	},
 	{
 		Cause:      NodePullProgressDeadline,
@@ -67,6 +94,15 @@ var nodeEntries = []Info{
 		Remedy:     "Mostly wait, the back-off clears it. Else raise both values, or spread the start of many pods.",
 		NotFixedBy: "A higher registry tier or a mirror: this limit is local and no 429. Deleting the waiting pods only starts the count again.",
 		Ref:        "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
+	},
+	{
+		Cause:      NodeRegistryBlocked,
+		Owner:      OwnerNode,
+		Title:      "the node's own configuration forbids this registry",
+		Look:       "`blocked = true` in /etc/containers/registries.conf or a drop-in of registries.conf.d; OpenShift writes it from `registrySources` of the cluster's image configuration.",
+		Remedy:     "Take the entry out, or add the registry to the allowed ones, and let the machine configuration roll out to the pool; or pull through a registry that is allowed.",
+		NotFixedBy: "Opening firewalls or renewing secrets: no packet was sent. Another tag of the same repository meets the same entry.",
+		Ref:        "https://github.com/containers/image/blob/main/docs/containers-registries.conf.5.md",
 	},
 	{
 		Cause:      NodeRuntimeConfigIgnored,

@@ -67,6 +67,9 @@ const (
 	EndpointResponseTooLarge      Cause = "endpoint.response-too-large"
 	EndpointAddressDenied         Cause = "endpoint.address-denied"
 	EndpointTooManyHosts          Cause = "endpoint.too-many-hosts"
+	EndpointForeignLayerURL       Cause = "endpoint.foreign-layer-url"
+	EndpointDownloadSlow          Cause = "endpoint.download-slow"
+	EndpointRangeRefused          Cause = "endpoint.range-refused"
 
 	TLSUnknownAuthority          Cause = "tls.unknown-authority"
 	TLSHostnameMismatch          Cause = "tls.hostname-mismatch"
@@ -149,6 +152,10 @@ const (
 	NodePullProgressDeadline    Cause = "node.pull-progress-deadline"
 	NodeVantageNotNode          Cause = "node.vantage-not-node"
 	NodeLocalLimit              Cause = "node.local-limit"
+	NodeLayersAlreadyPresent    Cause = "node.layers-already-present"
+	NodeCachedTagDiffers        Cause = "node.cached-tag-differs"
+	NodeProxySettingsDoubtful   Cause = "node.proxy-settings-doubtful"
+	NodeRegistryBlocked         Cause = "node.registry-blocked"
 
 	UnknownCanceledNoCause        Cause = "unknown.canceled-no-cause"
 	UnknownDeadlineNoCause        Cause = "unknown.deadline-no-cause"
