@@ -1,13 +1,8 @@
 package endpoints
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"strings"
-
-	"github.com/pelletier/go-toml/v2"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
@@ -17,20 +12,58 @@ const (
 	defaultHostsDir  = "/etc/containerd/certs.d"
 )
 
-// The plugins whose config_path counts, by the version of the file: 3, 2, 1.
+// The plugins whose registry table counts, by the version of the file: 3, 2, 1.
 // Pulls go through the image plugin of the CRI in all of them.
 var criPlugins = []string{"io.containerd.cri.v1.images", "io.containerd.grpc.v1.cri", "cri"}
 
 const maxImports = 32
 
+// registryTable is what containerd's configuration says of registries, after its
+// imports.
+type registryTable struct {
+	configPath string
+	mirrors    map[string]any // the tables that config_path replaced
+	configs    map[string]any
+	file       string // where the older tables stand
+	// v2 says that the tables stand where only containerd 2 looks.
+	v2 bool
+}
+
+// registry reads the registry tables of containerd's configuration.
+func (rd *reader) registry() registryTable {
+	var out registryTable
+	for _, f := range rd.configFiles() {
+		plugins, _ := f.doc["plugins"].(map[string]any)
+		for i, name := range criPlugins {
+			plugin, _ := plugins[name].(map[string]any)
+			registry, _ := plugin["registry"].(map[string]any)
+			if registry == nil {
+				continue
+			}
+			if p, _ := registry["config_path"].(string); p != "" {
+				out.configPath = p
+			}
+			mirrors, _ := registry["mirrors"].(map[string]any)
+			configs, _ := registry["configs"].(map[string]any)
+			if len(mirrors) > 0 {
+				out.mirrors, out.file, out.v2 = mirrors, f.name, i == 0
+			}
+			if len(configs) > 0 {
+				out.configs, out.file, out.v2 = configs, f.name, i == 0
+			}
+			break
+		}
+	}
+	return out
+}
+
 // roots returns the directories that config_path names, in order, and whether it
 // was found at all. Without it the usual directory is taken, see judgeRoots.
-func (rd *reader) roots() (roots []string, configured bool) {
-	value := rd.configPath(rd.config, true)
-	if value == "" {
+func (t registryTable) roots() (roots []string, configured bool) {
+	if t.configPath == "" {
 		return []string{defaultHostsDir}, false
 	}
-	for _, dir := range splitList(value) {
+	for _, dir := range splitList(t.configPath) {
 		if dir != "" {
 			roots = append(roots, dir)
 		}
@@ -45,74 +78,6 @@ func splitList(value string) []string {
 		return strings.Split(value, ";")
 	}
 	return strings.Split(value, ":")
-}
-
-// configPath returns config_path of a configuration file or of what it imports;
-// imported files come later and win.
-func (rd *reader) configPath(file string, imports bool) string {
-	data, ok := rd.read(file)
-	if !ok {
-		return ""
-	}
-	var conf struct {
-		Imports []string       `toml:"imports"`
-		Plugins map[string]any `toml:"plugins"`
-	}
-	if err := toml.Unmarshal(data, &conf); err != nil {
-		// containerd does not start with such a file; what runs was started
-		// with an earlier one, and what that said is not known.
-		rd.errs = append(rd.errs, fmt.Errorf("read %s: %w", file, positioned(err)))
-		return ""
-	}
-	value := ""
-	for _, name := range criPlugins {
-		plugin, _ := conf.Plugins[name].(map[string]any)
-		registry, _ := plugin["registry"].(map[string]any)
-		if p, _ := registry["config_path"].(string); p != "" {
-			value = p
-			break
-		}
-		if rd.legacy(registry) {
-			rd.errs = append(rd.errs, fmt.Errorf("%s: registry.mirrors and registry.configs are not read: %w", file, errors.ErrUnsupported))
-		}
-	}
-	if !imports {
-		return value
-	}
-	for i, pattern := range conf.Imports {
-		if i == maxImports {
-			rd.errs = append(rd.errs, fmt.Errorf("%s imports more than %d files", file, maxImports))
-			break
-		}
-		if !path.IsAbs(pattern) {
-			pattern = path.Join(path.Dir(file), pattern)
-		}
-		names, err := fs.Glob(rd.fsys, inFS(pattern))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			rd.errs = append(rd.errs, fmt.Errorf("list %s: %w", pattern, err))
-		}
-		for _, name := range names[:min(len(names), maxImports)] {
-			if p := rd.configPath("/"+name, false); p != "" {
-				value = p
-			}
-		}
-	}
-	return value
-}
-
-// legacy says whether the tables that config_path replaced have something for
-// this registry. Containerd honours them, so leaving them out in silence would
-// be a wrong answer.
-func (rd *reader) legacy(registry map[string]any) bool {
-	for _, table := range []string{"mirrors", "configs"} {
-		hosts, _ := registry[table].(map[string]any)
-		for _, name := range []string{rd.ref.Registry, rd.ref.Host, "*"} {
-			if _, ok := hosts[name]; ok {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // judgeRoots warns of directories that are there and that the runtime may not

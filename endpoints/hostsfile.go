@@ -5,8 +5,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +28,7 @@ type hostTable struct {
 	Header       map[string]any `toml:"header"`
 	OverridePath bool           `toml:"override_path"`
 	DialTimeout  string         `toml:"dial_timeout"`
+	Rewrite      map[string]any `toml:"rewrite"` // k3s and RKE2 only
 }
 
 // maxSources bounds what one hosts.toml can make a walk do.
@@ -159,6 +162,7 @@ func (t hostTable) source(server, dir string, ref Reference) (Source, error) {
 		}
 		s.DialTimeoutMS = d.Milliseconds()
 	}
+	s.rewrite = t.Rewrite
 	tls := t.SkipVerify != nil || t.CA != nil || t.Client != nil
 	s.HTTPSFirst = s.Scheme == "http" && tls && portOf(s.Host) != "80"
 	return s, nil
@@ -271,4 +275,28 @@ func hasCertificate(data []byte) bool {
 			return true
 		}
 	}
+}
+
+// rewritten applies the rewrite table of k3s and RKE2: regular expressions that
+// change the repository at a mirror. Of several that match none is sure to win.
+func (rd *reader) rewritten(s Source) Source {
+	if len(s.rewrite) == 0 {
+		return s
+	}
+	if !rd.rewrites {
+		rd.ignored(s.File, "it has a rewrite table, which only the containerd of k3s and RKE2 knows", classify.NodeRuntimeConfigIgnored)
+		return s
+	}
+	for _, pattern := range slices.Sorted(maps.Keys(s.rewrite)) {
+		to, _ := s.rewrite[pattern].(string)
+		re, err := regexp.Compile(pattern)
+		if err != nil || !re.MatchString(rd.ref.Repository) {
+			continue
+		}
+		if repository := re.ReplaceAllString(rd.ref.Repository, to); repository != rd.ref.Repository && repositoryRE.MatchString(repository) {
+			s.Repository = repository
+			break
+		}
+	}
+	return s
 }

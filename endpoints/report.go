@@ -37,6 +37,7 @@ const (
 	OutcomeRedirect     Outcome = "redirect"     // this hop held, the content is elsewhere
 	OutcomeNeedsToken   Outcome = "needs-token"  // an anonymous request was challenged
 	OutcomeNeedsGet     Outcome = "needs-get"    // a HEAD did not say enough, the runtime asks by GET
+	OutcomeNotNeeded    Outcome = "not-needed"   // refused, and this runtime never asks for it
 	OutcomeFailed       Outcome = "failed"       // see Findings
 	OutcomeInconclusive Outcome = "inconclusive" // see Inconclusive
 )
@@ -89,10 +90,11 @@ type RequestReport struct {
 }
 
 // Held says that the hop did what a pull needs of it: the manifest was
-// described, or the bytes asked for arrived, or a usable redirect came. A 401
-// on an anonymous request has not held, see [RequestReport.NeedsToken].
+// described, or the bytes asked for arrived, or a usable redirect came, or it was
+// refused and this runtime does not need it. A 401 on an anonymous request has
+// not held, see [RequestReport.NeedsToken].
 func (r *RequestReport) Held() bool {
-	return r.Outcome == OutcomeHeld || r.Outcome == OutcomeRedirect
+	return r.Outcome == OutcomeHeld || r.Outcome == OutcomeRedirect || r.Outcome == OutcomeNotNeeded
 }
 
 // NeedsToken says that an anonymous request was challenged in a usable way.

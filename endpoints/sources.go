@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,24 +45,64 @@ type Source struct {
 	HTTPSFirst bool `json:"httpsFirst,omitempty"`
 	// CA is PEM content that is trusted beside the system's roots, CAFiles where
 	// each came from, in the same order.
-	CA           [][]byte    `json:"-"`
-	CAFiles      []string    `json:"caFiles,omitempty"`
-	ClientFiles  [][2]string `json:"clientFiles,omitempty"`  // certificate, key; key "" = in the same file
-	SkipVerify   bool        `json:"skipVerify,omitempty"`   // the runtime does not verify certificates here
-	OverridePath bool        `json:"overridePath,omitempty"` // Base's path is used as it is
-	HeaderNames  []string    `json:"headerNames,omitempty"`  // fields that the runtime adds; this walk does not send them
+	CA          [][]byte    `json:"-"`
+	CAFiles     []string    `json:"caFiles,omitempty"`
+	ClientFiles [][2]string `json:"clientFiles,omitempty"` // certificate, key; key "" = in the same file
+	// Certificates are the client's pairs of ClientFiles that could be read, to
+	// present where the server asks for one. They hold private keys: never print
+	// them.
+	Certificates []tls.Certificate `json:"-"`
+	SkipVerify   bool              `json:"skipVerify,omitempty"`   // the runtime does not verify certificates here
+	OverridePath bool              `json:"overridePath,omitempty"` // Base's path is used as it is
+	HeaderNames  []string          `json:"headerNames,omitempty"`  // fields that the runtime adds; this walk does not send them
 	// DialTimeoutMS is the runtime's own connect limit; 0 = its default, 30 s.
 	DialTimeoutMS int64  `json:"dialTimeoutMs,omitempty"`
 	File          string `json:"file,omitempty"` // hosts.toml or directory that says so; "" = nothing configured
+	// Repository is what the image's repository is called here, where the
+	// configuration rewrites it; "" = as in the image. See [Source.Walk].
+	Repository string `json:"repository,omitempty"`
+	// Credential says which credential the runtime offers here; one of the
+	// Credential constants.
+	Credential string `json:"credential"`
+	// Last says that the runtime has no further source after this one. After any
+	// other it goes on to the next when this one fails, in whatever way.
+	Last bool `json:"last"`
+	// DeadMS is what a pull of an image with one layer waits here if nothing
+	// answers at all; [Way.Delay] tells it for other images.
+	DeadMS int64 `json:"deadMs"`
+
+	rewrite map[string]any // as in the file
+}
+
+// The values of [Source].Credential. The runtimes choose a credential by the
+// name in the image, never by the host that is asked.
+const (
+	// CredentialOfImage: what the kubelet hands over for the image is offered here.
+	CredentialOfImage = "image"
+	// CredentialOwn: the runtime's own file has one for this host, which is used
+	// when the kubelet hands over none. It is not read.
+	CredentialOwn = "own"
+	// CredentialNone: none is sent here, because this is another host than the
+	// image names.
+	CredentialNone = "none"
+)
+
+// Walk returns a walk at this source with everything that the source says filled
+// in. The base of a source that is tried by https first is its http one.
+func (s Source) Walk(ref Reference, way Way) *Walk {
+	if s.Repository != "" {
+		ref.Repository = s.Repository
+	}
+	return &Walk{Reference: ref, Base: s.Base, Namespace: s.Namespace, Way: way}
 }
 
 // Can says whether the source has a capability.
 func (s Source) Can(capability string) bool { return slices.Contains(s.Capabilities, capability) }
 
 // Sources returns where containerd would look for ref, in its order, by the
-// hosts directories of the node's file tree. config is the configuration file
-// that it was started with, "" is etc/containerd/config.toml. nil as fsys, or no
-// configuration, gives the one upstream source.
+// node's file tree. config is the configuration file that it was started with, ""
+// is etc/containerd/config.toml. nil as fsys, or no configuration, gives the one
+// upstream source.
 //
 // Findings are about the configuration: a hosts.toml that does not parse is
 // passed over by the runtime (node.runtime-config-ignored, a warning), a file
@@ -70,28 +111,70 @@ func (s Source) Can(capability string) bool { return slices.Contains(s.Capabilit
 // from here, usually for lack of permission, or not be understood: the sources
 // are then what is known, not what is true.
 //
-// Read are config_path of that file with its imports, and
-// hosts.toml or the certificate files in the directory of the registry. The
-// older registry.mirrors and registry.configs tables are not read: where they
-// have something for this registry, the error is [errors.ErrUnsupported]. No
-// other runtime's configuration is looked at.
+// Read are config_path of that file with its imports, and hosts.toml or the
+// certificate files in the directory of the registry; without config_path, the
+// older tables registry.mirrors and registry.configs. [SourcesOf] reads other
+// runtimes' files too.
 func Sources(fsys fs.FS, config string, ref Reference) ([]Source, []classify.Finding, error) {
-	if fsys == nil {
-		return []Source{defaultSource(ref)}, nil, nil
+	rd := &reader{fsys: fsys, ref: ref, config: cmp.Or(config, containerdConfig), way: WayContainerd}
+	return rd.finish(rd.containerd())
+}
+
+// SourcesOf is [Sources] for the runtime whose process has this name: hosts.toml
+// and config.toml for containerd, and for "" because nothing else is known;
+// what k3s and RKE2 generate, and registries.yaml where they have not yet;
+// registries.conf with its drop-ins for crio; daemon.json for dockerd.
+func SourcesOf(fsys fs.FS, runtime, config string, ref Reference) ([]Source, []classify.Finding, error) {
+	rd := &reader{fsys: fsys, ref: ref, config: cmp.Or(config, containerdConfig), way: cmp.Or(WayOf(runtime), WayContainerd)}
+	switch {
+	case rd.way == WayCRIO:
+		return rd.finish(rd.registriesConf())
+	case rd.way == WayDocker:
+		return rd.finish(rd.daemonJSON())
+	case fsys != nil && (strings.HasPrefix(runtime, "k3s") || strings.HasPrefix(runtime, "rke2") || strings.Contains(config, "/rancher/")):
+		return rd.finish(rd.rancher(runtime, config))
 	}
-	rd := &reader{fsys: fsys, ref: ref, config: cmp.Or(config, containerdConfig)}
-	roots, configured := rd.roots()
+	return rd.finish(rd.containerd())
+}
+
+// containerd reads containerd's own configuration.
+func (rd *reader) containerd() []Source {
+	if rd.fsys == nil {
+		return nil
+	}
+	table := rd.registry()
+	roots, configured := table.roots()
+	if !configured {
+		if sources := rd.legacy(table); sources != nil {
+			return sources
+		}
+	} else if len(table.mirrors) > 0 {
+		rd.ignored(table.file, "registry.mirrors stands beside config_path: containerd never uses both, and its CRI plugin refuses such a file at the next start", classify.NodeRuntimeConfigIgnored)
+	}
 	dir, root := rd.hostDir(roots)
 	if dir == "" {
-		return []Source{defaultSource(ref)}, rd.findings, errors.Join(rd.errs...)
+		return nil
 	}
 	sources := rd.load(dir)
 	rd.judgeRoots(root, roots, configured)
-	for _, s := range sources {
-		rd.checkFiles(s)
+	return sources
+}
+
+// finish reads the files that the sources name and fills in what follows from
+// their order. No sources means the registry itself.
+func (rd *reader) finish(sources []Source) ([]Source, []classify.Finding, error) {
+	if len(sources) == 0 {
+		sources = []Source{defaultSource(rd.ref)}
 	}
 	for i := range sources {
-		rd.readCA(&sources[i])
+		s := &sources[i]
+		if rd.fsys != nil {
+			rd.checkFiles(s)
+			rd.readCA(s)
+		}
+		s.Credential = cmp.Or(s.Credential, CredentialOfImage)
+		s.Last = i == len(sources)-1
+		s.DeadMS = rd.way.Delay(*s, 1).Milliseconds()
 	}
 	return sources, rd.findings, errors.Join(rd.errs...)
 }
@@ -108,6 +191,7 @@ func (s Source) upstream(ref Reference) Source {
 	s.Kind = KindUpstream
 	s.Base = &url.URL{Scheme: s.Scheme, Host: s.Host, Path: "/v2"}
 	s.Capabilities = []string{CapabilityPull, CapabilityResolve}
+	s.Credential = CredentialOfImage
 	if isLoopback(ref.Registry) && portOf(ref.Registry) != "80" {
 		s.SkipVerify = true
 		s.HTTPSFirst = s.Scheme == "http"
@@ -121,6 +205,8 @@ type reader struct {
 	fsys     fs.FS
 	config   string // containerd's own configuration file
 	ref      Reference
+	way      Way
+	rewrites bool // the runtime knows rewrite tables in hosts.toml: k3s and RKE2
 	findings []classify.Finding
 	errs     []error
 }
@@ -189,6 +275,9 @@ func (rd *reader) load(dir string) []Source {
 	if ok && len(data) > 0 {
 		sources, err := parseHosts(data, dir, rd.ref)
 		if err == nil {
+			for i := range sources {
+				sources[i] = rd.rewritten(sources[i])
+			}
 			return sources
 		}
 		f := classify.New(classify.NodeRuntimeConfigIgnored,
@@ -200,15 +289,21 @@ func (rd *reader) load(dir string) []Source {
 	return []Source{rd.certFiles(dir)}
 }
 
-// certFiles reads a directory in docker's layout: *.crt are roots, *.cert and
-// *.key a client's pair.
+// certFiles is the registry itself with the certificates of a directory.
 func (rd *reader) certFiles(dir string) Source {
 	s := Source{File: dir}
+	rd.addCertFiles(&s, dir)
+	return s.upstream(rd.ref)
+}
+
+// addCertFiles reads a directory in docker's layout: *.crt are roots, *.cert and
+// *.key a client's pair.
+func (rd *reader) addCertFiles(s *Source, dir string) {
 	entries, err := fs.ReadDir(rd.fsys, inFS(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		rd.errs = append(rd.errs, fmt.Errorf("list %s: %w", dir, err))
 	}
-	for _, e := range entries {
+	for _, e := range entries[:min(len(entries), maxGlob)] {
 		name := path.Join(dir, e.Name())
 		switch {
 		case e.IsDir():
@@ -216,35 +311,50 @@ func (rd *reader) certFiles(dir string) Source {
 			s.CAFiles = append(s.CAFiles, name)
 		case strings.HasSuffix(name, ".cert"):
 			pair := [2]string{name, strings.TrimSuffix(name, ".cert") + ".key"}
-			if _, err := fs.Stat(rd.fsys, inFS(pair[1])); err != nil {
-				pair[1] = ""
+			if _, err := fs.Stat(rd.fsys, inFS(pair[1])); err != nil && rd.way == WayContainerd {
+				pair[1] = "" // containerd looks for the key in the same file then
 			}
 			s.ClientFiles = append(s.ClientFiles, pair)
 		}
 	}
-	return s.upstream(rd.ref)
 }
 
 func (rd *reader) invalid(s Source, file, why string) {
 	f := classify.New(classify.NodeRuntimeConfigInvalid,
-		fmt.Sprintf("%s, which the settings for %s in %s name, %s; containerd refuses every pull from %s because of it", file, s.Host, s.File, why, rd.ref.Registry),
+		fmt.Sprintf("%s, which the settings for %s in %s name, %s; %s refuses every pull from %s because of it", file, s.Host, s.File, why, rd.way.name(), rd.ref.Registry),
 		classify.Fact{Key: classify.FactFile, Value: file})
 	f.Endpoint = s.Host
 	rd.findings = append(rd.findings, f)
 }
 
-// checkFiles looks whether the client's pairs are there. The key's content is
-// not read: nothing here presents it.
-func (rd *reader) checkFiles(s Source) {
+// checkFiles reads the client's pairs. A pair that does not fit together stops
+// the pull like one that is missing: the runtime loads it before it connects.
+func (rd *reader) checkFiles(s *Source) {
 	for _, pair := range s.ClientFiles {
-		for _, name := range pair {
+		before := len(rd.errs)
+		var parts [2][]byte
+		missing := false
+		for i, name := range pair {
 			if name == "" {
+				parts[i] = parts[0] // certificate and key in one file
 				continue
 			}
-			if _, err := fs.Stat(rd.fsys, inFS(name)); errors.Is(err, fs.ErrNotExist) {
-				rd.invalid(s, name, "does not exist")
+			data, ok := rd.read(name)
+			if !ok && len(rd.errs) == before {
+				rd.invalid(*s, name, "does not exist")
 			}
+			missing = missing || !ok
+			parts[i] = data
 		}
+		if missing {
+			continue
+		}
+		cert, err := tls.X509KeyPair(parts[0], parts[1])
+		if err != nil {
+			rd.invalid(*s, pair[0], "is with its key no usable pair ("+classify.Redact(err.Error(), 160)+")")
+			continue
+		}
+		s.Certificates = append(s.Certificates, cert)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"io/fs"
 	"math/big"
 	"net/url"
@@ -31,6 +30,18 @@ func testRoot(t testing.TB) []byte {
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
 	require.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// testPair is a client's certificate and its key.
+func testPair(t testing.TB) (cert, key []byte) {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &k.PublicKey, k)
+	require.NoError(t, err)
+	raw, err := x509.MarshalPKCS8PrivateKey(k)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
 func sourcesOf(t *testing.T, fsys fs.FS, image string) ([]Source, []classify.Finding) {
@@ -70,6 +81,7 @@ func TestSourcesWithoutConfiguration(t *testing.T) {
 func TestHostsInFileOrder(t *testing.T) {
 	t.Parallel()
 	ca := testRoot(t)
+	cert, key := testPair(t)
 	hosts := `
 server = "https://registry.corp.test"
 ca = "root.crt"
@@ -90,9 +102,9 @@ ca = "root.crt"
 			"etc/containerd/config.toml":                    file(conf),
 			"etc/containerd/certs.d/" + dir + "/hosts.toml": file(hosts),
 			"etc/containerd/certs.d/" + dir + "/root.crt":   {Data: ca},
-			"etc/containerd/certs.d/" + dir + "/c.pem":      file(""),
-			"etc/containerd/certs.d/" + dir + "/c.key":      file(""),
-			"etc/containerd/certs.d/" + dir + "/both.pem":   file(""),
+			"etc/containerd/certs.d/" + dir + "/c.pem":      {Data: cert},
+			"etc/containerd/certs.d/" + dir + "/c.key":      {Data: key},
+			"etc/containerd/certs.d/" + dir + "/both.pem":   {Data: bytes.Join([][]byte{cert, key}, nil)},
 			"etc/ssl/corp.pem":                              {Data: ca},
 		}, "registry.corp.test/app")
 		assert.Empty(t, f)
@@ -104,6 +116,9 @@ ca = "root.crt"
 		assert.Equal(t, "registry.corp.test", s[0].Namespace)
 		assert.Equal(t, KindMirror, s[0].Kind)
 		assert.Len(t, s[1].ClientFiles, 2)
+		assert.Len(t, s[1].Certificates, 2)
+		assert.Equal(t, []bool{false, false, false, true}, []bool{s[0].Last, s[1].Last, s[2].Last, s[3].Last})
+		assert.EqualValues(t, 10_000, s[0].DeadMS, "resolve, index, manifest, config and one layer, 2 s each")
 		assert.True(t, s[2].HTTPSFirst && s[2].SkipVerify)
 		assert.Equal(t, KindUpstream, s[3].Kind)
 		assert.Empty(t, s[3].Namespace)
@@ -179,8 +194,13 @@ func TestCertificateFilesWithoutHostsFile(t *testing.T) {
 	ca := testRoot(t)
 	dir := "etc/containerd/certs.d/registry.corp.test/"
 	fsys := fstest.MapFS{"etc/containerd/config.toml": file(conf2), dir + "ca.crt": {Data: ca}, dir + "c.cert": file(""), dir + "c.key": file("")}
+	_, f := sourcesOf(t, fsys, "registry.corp.test/app")
+	require.Equal(t, []classify.Cause{classify.NodeRuntimeConfigInvalid}, causes(f), "an empty pair is loaded and refused")
+	cert, key := testPair(t)
+	fsys[dir+"c.cert"], fsys[dir+"c.key"] = &fstest.MapFile{Data: cert}, &fstest.MapFile{Data: key}
 	s, f := sourcesOf(t, fsys, "registry.corp.test/app")
 	assert.Empty(t, f)
+	assert.Len(t, s[0].Certificates, 1)
 	assert.Equal(t, [][]byte{ca}, s[0].CA)
 	assert.Equal(t, [][2]string{{"/" + dir + "c.cert", "/" + dir + "c.key"}}, s[0].ClientFiles)
 	fsys[dir+"hosts.toml"] = file("server = 'https://registry.corp.test'\n")
@@ -218,16 +238,43 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	assert.Len(t, s, 1)
 }
 
-func TestLegacyMirrorsAreNotPassedOver(t *testing.T) {
+func TestLegacyTables(t *testing.T) {
 	t.Parallel()
-	conf := "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.registry.mirrors.'docker.io']\nendpoint = ['https://m.corp.test']\n"
-	fsys := fstest.MapFS{"etc/containerd/config.toml": file(conf)}
-	ref, err := ParseReference("busybox")
-	require.NoError(t, err)
-	s, _, err := Sources(fsys, "", ref)
-	assert.ErrorIs(t, err, errors.ErrUnsupported)
+	ca := testRoot(t)
+	v1 := `version = 2
+[plugins.'io.containerd.grpc.v1.cri'.registry.mirrors.'docker.io']
+endpoint = ['https://m.corp.test', 'http://10.20.0.4:5000/cache']
+[plugins.'io.containerd.grpc.v1.cri'.registry.mirrors.'*']
+endpoint = ['https://all.corp.test/v2']
+[plugins.'io.containerd.grpc.v1.cri'.registry.configs.'m.corp.test'.tls]
+ca_file = '/etc/ssl/corp.pem'
+[plugins.'io.containerd.grpc.v1.cri'.registry.configs.'m.corp.test'.auth]
+username = 'u'
+password = 'secret'
+[plugins.'io.containerd.grpc.v1.cri'.registry.configs.'registry.corp.test'.tls]
+insecure_skip_verify = true
+`
+	fsys := fstest.MapFS{"etc/containerd/config.toml": file(v1), "etc/ssl/corp.pem": {Data: ca}}
+	s, f := sourcesOf(t, fsys, "busybox")
+	assert.Empty(t, f)
+	assert.Equal(t, []string{"https://m.corp.test/v2", "http://10.20.0.4:5000/cache", "https://registry-1.docker.io/v2"}, bases(s))
+	assert.Equal(t, "docker.io", s[0].Namespace)
+	assert.Equal(t, [][]byte{ca}, s[0].CA)
+	assert.Equal(t, CredentialOwn, s[0].Credential)
+	assert.Equal(t, CredentialOfImage, s[2].Credential)
+	s, _ = sourcesOf(t, fsys, "registry.corp.test/app")
+	assert.Equal(t, []string{"https://all.corp.test/v2", "https://registry.corp.test/v2"}, bases(s), "the wildcard serves every registry without an entry")
+	assert.True(t, s[1].SkipVerify)
+
+	// What containerd 2 does not read any more, and what stands beside config_path.
+	v3 := "version = 3\n[plugins.'io.containerd.cri.v1.images'.registry.configs.'registry.corp.test'.tls]\nca_file = '/etc/ssl/corp.pem'\n"
+	s, f = sourcesOf(t, fstest.MapFS{"etc/containerd/config.toml": file(v3)}, "registry.corp.test/app")
+	require.Equal(t, []classify.Cause{classify.NodeRuntimeConfigIgnored}, causes(f))
+	assert.Empty(t, s[0].CAFiles)
+	both := v1 + "[plugins.'io.containerd.grpc.v1.cri'.registry]\nconfig_path = '/etc/containerd/certs.d'\n"
+	s, f = sourcesOf(t, fstest.MapFS{"etc/containerd/config.toml": file(both)}, "busybox")
+	require.Equal(t, []classify.Cause{classify.NodeRuntimeConfigIgnored}, causes(f))
 	assert.Len(t, s, 1)
-	sourcesOf(t, fsys, "registry.corp.test/app") // another registry's mirrors say nothing of this one
 }
 
 func FuzzParseHosts(f *testing.F) {

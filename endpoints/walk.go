@@ -30,6 +30,9 @@ type Walk struct {
 	Base *url.URL
 	// Namespace is the registry's name that a mirror is told (ns=), "" for none.
 	Namespace string
+	// Way is whose requests are made where the runtimes differ: what a refused
+	// ping means, and which failures a GET after a HEAD can mend. "" = containerd's.
+	Way       Way
 	UserAgent string // "" = "pullwalk"
 	// Authorization is sent to Base's own scheme, host and port, over https only,
 	// and never after a redirect. "" = anonymous.
@@ -53,6 +56,7 @@ const (
 	askResolve askKind = iota
 	askManifest
 	askBlob
+	askPing
 )
 
 // ask is what a request wanted, kept with its report so that the next hop is
@@ -101,6 +105,9 @@ func (w *Walk) Manifest(ctx context.Context, rt http.RoundTripper, digest string
 func (w *Walk) FollowManifest(ctx context.Context, rt http.RoundTripper, prev *RequestReport) (*RequestReport, *Manifest) {
 	if prev == nil || prev.redirect == nil || prev.asked.kind == askBlob {
 		return notRedirected(ask{kind: askManifest, method: http.MethodGet}), nil
+	}
+	if prev.asked.kind == askPing {
+		return w.ping(ctx, rt, prev.redirect, prev.Hop+1), nil
 	}
 	return w.manifest(ctx, rt, prev.redirect, prev.asked, prev.Hop+1)
 }
@@ -220,7 +227,7 @@ func (w *Walk) redirected(r *RequestReport, u *url.URL, resp *http.Response) {
 		r.warn(classify.New(classify.EndpointBadLocation,
 			fmt.Sprintf("%s redirects from https to plain http at %s; the runtime follows, and anyone on the path can read along", u.Host, to.Host), status, where))
 	}
-	if r.asked.kind != askBlob && !strings.EqualFold(u.Hostname(), to.Hostname()) {
+	if r.asked.kind != askBlob && r.asked.kind != askPing && !strings.EqualFold(u.Hostname(), to.Hostname()) {
 		r.warn(classify.New(classify.EndpointRedirectedAway,
 			fmt.Sprintf("%s sends the request for the manifest away to %s", u.Host, to.Host), status, where))
 	}
@@ -259,6 +266,8 @@ func (w *Walk) refusal(r *RequestReport, u *url.URL, resp *http.Response) {
 			fmt.Sprintf("%s answered %d to the HEAD of a manifest; containerd asks again by GET after 405", u.Host, resp.StatusCode),
 			classify.Fact{Key: classify.FactMethod, Value: r.Method}, classify.Fact{Key: classify.FactStatus, Value: strconv.Itoa(resp.StatusCode)}))
 		r.Outcome = OutcomeNeedsGet
+	case r.asked.kind == askPing:
+		w.pingRefused(r, answer)
 	default:
 		r.refused(answer)
 	}
