@@ -27,6 +27,11 @@ const (
 	// Whole reads every byte and checks the digest. Memory does not grow with
 	// the blob.
 	Whole
+	// Ranged64K asks for the first 64 KiB with a Range, which leaves the connection
+	// free for the next request. Runtimes ask so only when they resume, so it is
+	// for what is like a blob that First64K has been tried on; see
+	// [Manifest.TouchModes].
+	Ranged64K
 )
 
 const (
@@ -39,7 +44,7 @@ const (
 // Blob asks the source for a blob. On 200 the bytes come from here; a redirect
 // is reported and not followed, see [RequestReport.Redirect] and [Walk.Follow].
 func (w *Walk) Blob(ctx context.Context, rt http.RoundTripper, d Descriptor, mode Mode) *RequestReport {
-	return w.blob(ctx, rt, w.url("blobs", d.Digest), d, mode, 1)
+	return w.blob(ctx, rt, w.url("blobs", d.Digest), d, blobAsk(d, mode), 1)
 }
 
 // Follow takes the next hop of a blob to where prev was redirected, without
@@ -47,6 +52,9 @@ func (w *Walk) Blob(ctx context.Context, rt http.RoundTripper, d Descriptor, mod
 // at another host. Where the runtime would have sent one and the answer is 401
 // or 403, the report is inconclusive. After [MaxRequests] requests in all, the
 // last report is a failure instead of a redirect.
+//
+// A request for a part (Ranged64K, [Walk.Resume]) and a HEAD stay what they were,
+// whatever mode says.
 func (w *Walk) Follow(ctx context.Context, rt http.RoundTripper, prev *RequestReport, d Descriptor, mode Mode) *RequestReport {
 	if prev != nil && prev.redirect != nil && prev.asked.kind != askBlob {
 		r, _ := w.FollowManifest(ctx, rt, prev)
@@ -55,14 +63,25 @@ func (w *Walk) Follow(ctx context.Context, rt http.RoundTripper, prev *RequestRe
 	if prev == nil || prev.redirect == nil {
 		return notRedirected(ask{kind: askBlob, method: http.MethodGet})
 	}
-	return w.blob(ctx, rt, prev.redirect, d, mode, prev.Hop+1)
+	a := prev.asked
+	if a.method != http.MethodHead && a.mode != Ranged64K && a.part == nil {
+		a.mode = mode
+	}
+	return w.blob(ctx, rt, prev.redirect, d, a, prev.Hop+1)
 }
 
-func (w *Walk) blob(ctx context.Context, rt http.RoundTripper, u *url.URL, d Descriptor, mode Mode, hop int) *RequestReport {
-	a := ask{kind: askBlob, method: http.MethodGet, accept: "*/*", digest: d.Digest}
+func blobAsk(d Descriptor, mode Mode) ask {
+	a := ask{kind: askBlob, method: http.MethodGet, accept: "*/*", digest: d.Digest, mode: mode}
 	if d.MediaType != "" {
 		a.accept = d.MediaType + ", */*"
 	}
+	if mode == Ranged64K {
+		a.ranged = fmt.Sprintf("bytes=0-%d", firstBytes-1)
+	}
+	return a
+}
+
+func (w *Walk) blob(ctx context.Context, rt http.RoundTripper, u *url.URL, d Descriptor, a ask, hop int) *RequestReport {
 	want, err := parseDigest(d.Digest)
 	if err != nil || d.Size < 0 {
 		r := notRedirected(a)
@@ -72,7 +91,11 @@ func (w *Walk) blob(ctx context.Context, rt http.RoundTripper, u *url.URL, d Des
 	start := time.Now()
 	r, resp := w.send(ctx, rt, u, a, hop)
 	r.Size = d.Size
+	if a.part != nil {
+		r.Offset, r.Bytes = a.part.n, a.part.n
+	}
 	if resp == nil {
+		w.partRefused(r)
 		return r
 	}
 	defer func() { r.ElapsedMS = time.Since(start).Milliseconds() }()
@@ -84,21 +107,43 @@ func (w *Walk) blob(ctx context.Context, rt http.RoundTripper, u *url.URL, d Des
 	if r.coded(resp) {
 		return r
 	}
-	if n := resp.ContentLength; n >= 0 && d.Size > 0 && n != d.Size {
+	whole, ok := r.ranged(resp)
+	if !ok {
+		return r
+	}
+	if n := resp.ContentLength; whole && n >= 0 && d.Size > 0 && n != d.Size {
 		r.wrongSize(d, fmt.Sprintf("%d bytes", n))
 		return r
 	}
-	dl := download{want: want, d: d, mode: mode, onBytes: w.OnBytes}
+	if a.method == http.MethodHead {
+		r.Outcome = OutcomeHeld
+		return r
+	}
+	dl := download{want: want, d: d, way: w.Way, mode: a.mode, part: a.part, onBytes: w.OnBytes, start: start}
+	if whole && a.part != nil {
+		dl.skip = a.part.n // the whole blob once more: what is in hand is passed over
+	}
 	dl.read(ctx, r, resp)
 	return r
+}
+
+// part is a blob of which the first n bytes were read and hashed.
+type part struct {
+	h     hash.Hash
+	n     int64
+	tries int // how often it was resumed
 }
 
 // download streams one blob through its hash.
 type download struct {
 	want    digest
 	d       Descriptor
+	way     Way
 	mode    Mode
+	part    *part // nil = from the start
+	skip    int64
 	onBytes func(int64)
+	start   time.Time
 }
 
 // limit is how many bytes are read before the blob is judged. Whole blobs are
@@ -106,7 +151,7 @@ type download struct {
 func (dl download) limit() int64 {
 	size := dl.d.Size
 	switch {
-	case dl.mode == First64K && (size == 0 || size > firstBytes):
+	case dl.mode != Whole && (size == 0 || size > firstBytes):
 		return firstBytes
 	case size == 0:
 		return maxUnsized
@@ -115,9 +160,13 @@ func (dl download) limit() int64 {
 }
 
 func (dl download) read(ctx context.Context, r *RequestReport, resp *http.Response) {
-	h := dl.want.hash()
+	p := dl.part
+	if p == nil {
+		p = &part{h: dl.want.hash()}
+	}
 	limit := dl.limit()
 	buf := make([]byte, min(limit, copyBuffer))
+	skip := dl.skip
 	var err error
 	for err == nil && r.Bytes < limit {
 		if ctx.Err() != nil { // a body need not know the context
@@ -125,7 +174,7 @@ func (dl download) read(ctx context.Context, r *RequestReport, resp *http.Respon
 			break
 		}
 		var n int
-		n, err = resp.Body.Read(buf[:min(limit-r.Bytes, int64(len(buf)))])
+		n, err = resp.Body.Read(buf[:min(limit-r.Bytes+skip, int64(len(buf)))])
 		if n <= 0 {
 			continue
 		}
@@ -134,40 +183,58 @@ func (dl download) read(ctx context.Context, r *RequestReport, resp *http.Respon
 			r.page(resp)
 			return
 		}
-		r.Bytes += int64(n)
-		h.Write(buf[:n])
+		fresh := buf[:n]
+		if skip > 0 {
+			cut := min(skip, int64(n))
+			fresh, skip = fresh[cut:], skip-cut
+		}
+		r.Bytes += int64(len(fresh))
+		p.h.Write(fresh)
 		if dl.onBytes != nil {
 			dl.onBytes(int64(n))
 		}
 	}
-	dl.judge(ctx, r, resp, h, err)
+	dl.judge(ctx, r, resp, p, err)
 }
 
-func (dl download) judge(ctx context.Context, r *RequestReport, resp *http.Response, h hash.Hash, err error) {
+func (dl download) judge(ctx context.Context, r *RequestReport, resp *http.Response, p *part, err error) {
 	size := dl.d.Size
+	dl.rate(r)
 	switch {
 	case err != nil && err != io.EOF:
 		r.broken(ctx, classify.StageBody, err, dl.facts(r)...)
+		dl.keep(r, p, err)
 	case size > 0 && r.Bytes > size:
 		r.wrongSize(dl.d, "more")
-	case err == nil && dl.mode == First64K: // the limit was reached first
+	case err == nil && dl.mode != Whole: // the limit was reached first
 		r.Outcome = OutcomeHeld
+		if dl.mode == Ranged64K && r.Status == http.StatusPartialContent {
+			drain(resp) // the connection is worth more than the look for one byte too many
+		}
 	case err == nil:
 		r.unknown("the blob's size is not known and the blob is larger than 1 GiB")
+	case dl.mode == Ranged64K && r.Status == http.StatusPartialContent && r.Bytes == firstBytes:
+		r.Outcome = OutcomeHeld
 	case size > 0 && r.Bytes < size && len(resp.TransferEncoding) > 0:
 		// Chunked coding has an end of its own: the sender meant to stop here.
 		r.wrongSize(dl.d, fmt.Sprintf("%d bytes", r.Bytes))
 	case size > 0 && r.Bytes < size:
 		r.broken(ctx, classify.StageBody, io.ErrUnexpectedEOF, dl.facts(r)...)
+		dl.keep(r, p, io.ErrUnexpectedEOF)
 	default:
-		got, ok := dl.want.verify(h)
+		got, ok := dl.want.verify(p.h)
 		if !ok {
 			r.fail(mismatch("blob", r.endpoint, dl.d.Digest, got, r.Bytes))
 			return
 		}
 		r.Complete, r.Outcome = true, OutcomeHeld
+		dl.interrupted(r)
 	}
 }
+
+// drain reads the end of a body that is known to have ended, so that the
+// connection is used again.
+func drain(resp *http.Response) { _, _ = resp.Body.Read(make([]byte, 1)) }
 
 func (dl download) facts(r *RequestReport) []classify.Fact {
 	facts := []classify.Fact{

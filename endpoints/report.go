@@ -64,7 +64,11 @@ type RequestReport struct {
 	MediaType string             `json:"mediaType,omitempty"` // of the answer
 	Digest    string             `json:"digest,omitempty"`    // expected, else as the server announced it
 	Size      int64              `json:"size,omitempty"`      // bytes, expected or announced; 0 = not known
-	Bytes     int64              `json:"bytes,omitempty"`     // bytes of content that arrived
+	Bytes     int64              `json:"bytes,omitempty"`     // bytes of content that arrived, those before Offset included
+	Offset    int64              `json:"offset,omitempty"`    // where a resumed download went on; 0 = the start
+	// BytesPerSecond is the rate of a blob that took at least a second, 0 = not
+	// measured.
+	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
 	// Complete says that every byte was read and that the digest was checked. It
 	// is false after a HEAD, and after the first bytes of a larger blob.
 	Complete   bool        `json:"complete,omitempty"`
@@ -86,6 +90,7 @@ type RequestReport struct {
 	challenges []wire.Challenge // as sent: realms may hold a query
 	redirect   *url.URL         // as sent: signatures and all
 	asked      ask
+	rest       *part // a broken download that can be resumed
 	endpoint   string // host[:port] as the URL shows it
 }
 

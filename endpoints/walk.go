@@ -67,6 +67,9 @@ type ask struct {
 	accept string
 	digest string // "" = whatever the tag means
 	expect string // media type by the parent, "" = none said
+	mode   Mode   // of a blob
+	ranged string // the Range field, "" = none
+	part   *part  // what is resumed, nil = nothing
 }
 
 func (a ask) role() (classify.Operation, Role) {
@@ -167,6 +170,9 @@ func (w *Walk) send(ctx context.Context, rt http.RoundTripper, u *url.URL, a ask
 	req.Header.Set("User-Agent", cmp.Or(w.UserAgent, defaultAgent))
 	req.Header.Set("Accept", a.accept)
 	req.Header.Set("Accept-Encoding", "identity") // digests are over what is stored, not over a coding of it
+	if a.ranged != "" {
+		req.Header.Set("Range", a.ranged)
+	}
 	if w.Authorization != "" && hop == 1 && u.Scheme == "https" && sameOrigin(u, w.base()) {
 		req.Header.Set("Authorization", w.Authorization)
 		r.Credentialed = true
