@@ -185,7 +185,7 @@ func (w *Walk) sane(r *RequestReport, m *Manifest) {
 	}
 	for _, l := range m.Layers {
 		if len(l.URLs) > 0 {
-			f := classify.New(classify.EndpointRedirectedAway, fmt.Sprintf("layer %s names places of its own (%s), which containerd asks before the registry; they are not looked at", l.Digest, l.URLs[0]),
+			f := classify.New(classify.EndpointForeignLayerURL, fmt.Sprintf("layer %s names a place of its own, %s, which is asked before the registry", l.Digest, l.URLs[0]),
 				classify.Fact{Key: classify.FactURL, Value: l.URLs[0]}, classify.Fact{Key: classify.FactDigest, Value: l.Digest})
 			f.Severity = classify.SeverityInfo
 			r.add(f)

@@ -82,6 +82,10 @@ func blobAsk(d Descriptor, mode Mode) ask {
 }
 
 func (w *Walk) blob(ctx context.Context, rt http.RoundTripper, u *url.URL, d Descriptor, a ask, hop int) *RequestReport {
+	return w.foreignRefused(w.fetch(ctx, rt, u, d, a, hop))
+}
+
+func (w *Walk) fetch(ctx context.Context, rt http.RoundTripper, u *url.URL, d Descriptor, a ask, hop int) *RequestReport {
 	want, err := parseDigest(d.Digest)
 	if err != nil || d.Size < 0 {
 		r := notRedirected(a)

@@ -23,8 +23,10 @@ type Descriptor struct {
 	Size      int64     `json:"size"`               // bytes; 0 = not said
 	Platform  *Platform `json:"platform,omitempty"` // nil = not said
 	// URLs are foreign places of a layer (Windows base layers), redacted.
-	// Containerd asks them before the registry; this walk only notes them.
+	// Containerd asks them before the registry, see [Walk.Foreign].
 	URLs []string `json:"urls,omitempty"`
+
+	foreign []string // as they stand
 }
 
 // Manifest is an image manifest or an index whose digest was checked.
@@ -176,6 +178,7 @@ func (d rawDescriptor) check(what string) (Descriptor, error) {
 	for _, s := range d.URLs[:min(len(d.URLs), maxURLs)] {
 		if u, err := url.Parse(s); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
 			out.URLs = append(out.URLs, wire.RedactURL(u))
+			out.foreign = append(out.foreign, s)
 		}
 	}
 	return out, nil

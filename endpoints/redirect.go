@@ -34,7 +34,7 @@ func parseLocation(asked *url.URL, values []string) (*url.URL, error) {
 	}
 	u, err := asked.Parse(values[0])
 	if err != nil {
-		return nil, errors.New("the Location is not a URL")
+		return nil, errors.New("the Location cannot be used: " + unusable(values[0]))
 	}
 	switch {
 	case u.Scheme != "https" && u.Scheme != "http":

@@ -76,13 +76,17 @@ type RequestReport struct {
 	Location   string      `json:"location,omitempty"` // without query
 	// Answerer, Codes and Message say who refused and in which words; see
 	// [classify.HTTPAnswer].
-	Answerer     string   `json:"answerer,omitempty"`
-	Codes        []string `json:"codes,omitempty"`
-	Message      string   `json:"message,omitempty"`
-	Correlation  string   `json:"correlation,omitempty"`  // the server's own id of the request
-	Credentialed bool     `json:"credentialed,omitempty"` // the request carried a credential or a token
-	FirstByteMS  int64    `json:"firstByteMs,omitempty"`  // until the headers had arrived
-	ElapsedMS    int64    `json:"elapsedMs"`
+	Answerer    string   `json:"answerer,omitempty"`
+	Codes       []string `json:"codes,omitempty"`
+	Message     string   `json:"message,omitempty"`
+	Correlation string   `json:"correlation,omitempty"` // the server's own id of the request
+	// Product is which software or service wrote the answer, by its own fields, ""
+	// if it does not show; RateLimit what it says of its quota, nil if nothing.
+	Product      string     `json:"product,omitempty"`
+	RateLimit    *RateLimit `json:"rateLimit,omitempty"`
+	Credentialed bool       `json:"credentialed,omitempty"` // the request carried a credential or a token
+	FirstByteMS  int64      `json:"firstByteMs,omitempty"`  // until the headers had arrived
+	ElapsedMS    int64      `json:"elapsedMs"`
 	// Inconclusive is why nothing can be said, "" if something can.
 	Inconclusive string `json:"inconclusive,omitempty"`
 
@@ -90,7 +94,7 @@ type RequestReport struct {
 	challenges []wire.Challenge // as sent: realms may hold a query
 	redirect   *url.URL         // as sent: signatures and all
 	asked      ask
-	rest       *part // a broken download that can be resumed
+	rest       *part  // a broken download that can be resumed
 	endpoint   string // host[:port] as the URL shows it
 }
 

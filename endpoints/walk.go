@@ -70,6 +70,8 @@ type ask struct {
 	mode   Mode   // of a blob
 	ranged string // the Range field, "" = none
 	part   *part  // what is resumed, nil = nothing
+	// foreign says that the layer itself named the place.
+	foreign bool
 }
 
 func (a ask) role() (classify.Operation, Role) {
@@ -173,7 +175,7 @@ func (w *Walk) send(ctx context.Context, rt http.RoundTripper, u *url.URL, a ask
 	if a.ranged != "" {
 		req.Header.Set("Range", a.ranged)
 	}
-	if w.Authorization != "" && hop == 1 && u.Scheme == "https" && sameOrigin(u, w.base()) {
+	if w.Authorization != "" && hop == 1 && !a.foreign && u.Scheme == "https" && sameOrigin(u, w.base()) {
 		req.Header.Set("Authorization", w.Authorization)
 		r.Credentialed = true
 	}
@@ -190,6 +192,7 @@ func (w *Walk) send(ctx context.Context, rt http.RoundTripper, u *url.URL, a ask
 	r.FirstByteMS = r.ElapsedMS
 	r.Status, r.MediaType = resp.StatusCode, baseType(resp.Header.Get("Content-Type"))
 	r.Correlation = wire.CorrelationID(resp.Header)
+	r.RateLimit, r.Product = rateLimit(resp.Header), product(resp.Header)
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode <= 299:
 		return r, resp
@@ -229,9 +232,16 @@ func (w *Walk) redirected(r *RequestReport, u *url.URL, resp *http.Response) {
 		return
 	}
 	r.Outcome = OutcomeRedirect
+	kinds := lint(u, to)
 	if u.Scheme == "https" && to.Scheme == "http" {
-		r.warn(classify.New(classify.EndpointBadLocation,
-			fmt.Sprintf("%s redirects from https to plain http at %s; the runtime follows, and anyone on the path can read along", u.Host, to.Host), status, where))
+		f := classify.New(classify.EndpointBadLocation,
+			fmt.Sprintf("%s redirects from https to plain http at %s; the runtime follows, and anyone on the path can read along", u.Host, to.Host), status, where)
+		if len(kinds) > 0 {
+			f.Facts = append(f.Facts, classify.Fact{Key: classify.FactReason, Value: strings.Join(kinds, ", ")})
+		}
+		r.warn(f)
+	} else {
+		r.linted(classify.EndpointBadLocation, kinds, fmt.Sprintf("%s redirects to %s", u.Host, r.Location), status, where)
 	}
 	if r.asked.kind != askBlob && r.asked.kind != askPing && !strings.EqualFold(u.Hostname(), to.Hostname()) {
 		r.warn(classify.New(classify.EndpointRedirectedAway,
@@ -244,11 +254,16 @@ func (w *Walk) refusal(r *RequestReport, u *url.URL, resp *http.Response) {
 	if resp.StatusCode == http.StatusUnauthorized {
 		r.challenges = wire.ParseChallenges(resp.Header.Values("Www-Authenticate"))
 		r.Challenges = printable(r.challenges)
+		if !r.Credentialed && r.Hop == 1 {
+			r.lintRealms(u)
+		}
 	}
 	answer := wire.ReadAnswer(resp, r.Operation)
 	answer.Mirror = w.Namespace != ""
 	denied := resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden
 	switch {
+	case r.asked.foreign:
+		r.refused(answer)
 	case denied && !r.Credentialed && w.Authorization != "" && (r.Hop == 1 || wouldCarry(w.base(), u)):
 		// The runtime would have sent the credential here. We do not, so the
 		// answer says nothing about the pull.

@@ -176,7 +176,7 @@ func TestManifest(t *testing.T) {
 		{"cut off", digest, reply(200, nil, io.MultiReader(strings.NewReader("{"), broken{io.ErrUnexpectedEOF})), OutcomeFailed, []classify.Cause{classify.EndpointDownloadInterrupted}, false},
 		{"encoded", digest, reply(200, header{"Content-Encoding": "gzip"}, oneLayer), OutcomeInconclusive, nil, false},
 		{"200 layers", sum(many), reply(200, nil, many), OutcomeInconclusive, []classify.Cause{classify.ImageTooManyLayers}, true},
-		{"foreign layer", sum(foreign), reply(200, nil, foreign), OutcomeHeld, []classify.Cause{classify.EndpointRedirectedAway}, true},
+		{"foreign layer", sum(foreign), reply(200, nil, foreign), OutcomeHeld, []classify.Cause{classify.EndpointForeignLayerURL}, true},
 		{"argument", "sha256:x", nil, OutcomeInconclusive, nil, false},
 	} {
 		r, m := newWalk(t, image).Manifest(t.Context(), tt.rt, tt.digest)
