@@ -22,7 +22,7 @@ func (r resource) RegistryStr() string { return r.registry }
 
 // credential asks the keychain. Anonymous is no error.
 func (t *trip) credential(ctx context.Context) (wire.Credential, error) {
-	if t.c.Keychain == nil {
+	if t.c.Keychain == nil || t.src.Credential == CredentialNone {
 		return wire.Credential{}, nil
 	}
 	target := resource{t.m.Reference.Registry, t.m.Reference.Repository}
@@ -42,10 +42,10 @@ func (t *trip) credential(ctx context.Context) (wire.Credential, error) {
 
 // authorize answers the challenge of r and says whether the walk has something
 // to offer now.
-func (t *trip) authorize(ctx context.Context, r *RequestReport) bool {
+func (t *trip) authorize(ctx context.Context, l *ledger, r *RequestReport) bool {
 	cred, err := t.credential(ctx)
 	if err != nil {
-		t.unknown("the keychain gave nothing: " + classify.Redact(err.Error(), 200))
+		t.m.unknown("the keychain gave nothing: " + classify.Redact(err.Error(), 200))
 		return false
 	}
 	for _, ch := range r.challenges {
@@ -54,7 +54,7 @@ func (t *trip) authorize(ctx context.Context, r *RequestReport) bool {
 			t.w.Authorization = wire.NewToken(cred.RegistryToken).Authorization()
 			return true
 		case ch.Scheme == "bearer":
-			return t.exchange(ctx, ch, cred, r.Host)
+			return t.exchange(ctx, l, ch, cred, r.Host)
 		case ch.Scheme == "basic" && cred.Username != "":
 			t.w.Authorization = cred.Basic()
 			return true
@@ -69,7 +69,7 @@ func (t *trip) authorize(ctx context.Context, r *RequestReport) bool {
 }
 
 // exchange fetches a token and adds its requests to the map.
-func (t *trip) exchange(ctx context.Context, ch wire.Challenge, cred wire.Credential, foundBy string) bool {
+func (t *trip) exchange(ctx context.Context, l *ledger, ch wire.Challenge, cred wire.Credential, foundBy string) bool {
 	realm, err := wire.RealmURL(ch)
 	if err != nil {
 		f := classify.New(classify.EndpointBadRealm, "the challenge names no usable token server: "+err.Error())
@@ -77,22 +77,22 @@ func (t *trip) exchange(ctx context.Context, ch wire.Challenge, cred wire.Creden
 		t.m.findings = append(t.m.findings, f)
 		return false
 	}
-	rt, err := t.pool(realm, RoleToken, foundBy)
+	rt, err := t.pool(l, realm, RoleToken, foundBy)
 	if err != nil {
 		return false
 	}
-	res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: t.m.Reference.Repository, Credential: cred, UserAgent: t.w.UserAgent})
+	res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: t.w.Reference.Repository, Credential: cred, UserAgent: t.w.UserAgent, Way: t.way.Token()})
 	for i, a := range res.Attempts {
 		r := tokenReport(realm, a, res.HasToken && i == len(res.Attempts)-1)
 		if i == len(res.Attempts)-1 {
 			t.tokenError(ctx, r, res.Err)
 		}
-		t.note(r)
+		l.note(r)
 	}
 	if len(res.Attempts) == 0 {
 		r := tokenReport(realm, wire.TokenAttempt{Method: "GET", URL: wire.RedactURL(realm)}, false)
 		t.tokenError(ctx, r, res.Err)
-		t.note(r)
+		l.note(r)
 	}
 	if !res.HasToken {
 		return false

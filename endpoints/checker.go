@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"errors"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
@@ -30,24 +30,40 @@ func (f DialerFunc) DialContext(ctx context.Context, network, address string) (n
 	return f(ctx, network, address)
 }
 
-// Checker walks a whole pull by itself, step after step over one connection at a
-// time. It does not look at the ladder below a request: why a name does not
-// resolve or a connection is refused is for the other probes to say.
+// Checker walks a whole pull by itself, step after step. It does not look at the
+// ladder below a request: why a name does not resolve or a connection is refused
+// is for the other probes to say.
 //
 // The zero Checker asks anonymously, from this machine, with the system's roots.
-// It goes straight to every host: no proxy and no mirror is used.
+// It goes straight to the image's own host: mirrors and certificates of a node
+// are used only with FS, a proxy only with Proxy.
 type Checker struct {
-	Dialer    Dialer           // nil = this machine's
-	Roots     *x509.CertPool   // nil = the system's
-	Keychain  authn.Keychain   // nil = anonymous
-	Platform  string           // "" = this machine's architecture on linux
-	UserAgent string           // "" = "pullwalk"
-	Mode      Mode             // how much of every layer is read; 0 = First64K
-	Connect   time.Duration    // limit of name and connection; 0 = 5 s
-	Handshake time.Duration    // limit of the TLS handshake; 0 = 10 s
-	MaxHosts  int              // 0 = 32
-	OnBytes   func(n int64)    // more bytes of a blob arrived; nil = nobody is told
-	Now       func() time.Time // the time that certificates are judged by; nil = time.Now
+	Dialer      Dialer         // nil = this machine's
+	Roots       *x509.CertPool // nil = the system's; what FS says of a source is trusted beside them
+	Keychain    authn.Keychain // nil = anonymous
+	Platform    string         // "" = this machine's architecture on linux
+	UserAgent   string         // "" = "pullwalk"
+	Mode        Mode           // how much of every layer is read; 0 = First64K
+	Concurrency int            // blobs at once; 0 = as the runtime
+	Connect     time.Duration  // limit of name and connection; 0 = 5 s
+	Handshake   time.Duration  // limit of the TLS handshake; 0 = 10 s
+	Header      time.Duration  // limit of response headers; 0 = 15 s
+	Idle        time.Duration  // limit of a body without a byte; 0 = 15 s
+	MaxHosts    int            // 0 = 32
+	OnBytes     func(n int64)  // more bytes of a blob arrived; nil = nobody is told
+	// OnProgress is told how a download stands, about every 256 KiB. Neither it nor
+	// OnBytes is called twice at once. nil = nobody is told.
+	OnProgress func(Progress)
+	Now        func() time.Time // the time that certificates are judged by; nil = time.Now
+	// FS is the node's file tree: the runtime's configuration and what it has in
+	// its store are read there. nil = nothing of a node is looked at.
+	FS fs.FS
+	// Runtime is the name of the process that pulls, ConfigFile what it was started
+	// with; they say which configuration is read, see [SourcesOf], and whose way of
+	// walking is taken. "" = containerd, its default file.
+	Runtime, ConfigFile string
+	// Proxy chooses the proxy of a URL, see [ProxyFor]; nil = none.
+	Proxy func(*url.URL) (*url.URL, error)
 	// AllowAddr refuses addresses that a server-given URL must not lead to; nil
 	// refuses link-local and the metadata services of clouds. A refused address
 	// makes the walk inconclusive.
@@ -60,10 +76,11 @@ const (
 	defaultMaxHosts  = 32
 )
 
-// Check walks the pull of image: manifest by HEAD, token, index, platform
-// manifest, config, and one request per layer with every redirect. The error
-// means that image or Platform makes no sense; whatever the registry does is in
-// the Map. When ctx ends, the Map says how far it got.
+// Check walks the pull of image at each source until one serves it: the ping,
+// manifest by HEAD or GET, token, index, platform manifest, config, and every
+// layer with every redirect, a few at once. The error means that image or
+// Platform makes no sense; whatever the registry does is in the Map. When ctx
+// ends, the Map says how far it got.
 func (c *Checker) Check(ctx context.Context, image string) (*Map, error) {
 	ref, err := ParseReference(image)
 	if err != nil {
@@ -73,188 +90,32 @@ func (c *Checker) Check(ctx context.Context, image string) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trip{c: c, m: &Map{Reference: ref, Platform: platform}, pools: map[string]*wire.Pool{}}
-	defer t.close()
-	source := defaultSource(ref)
-	t.w = &Walk{Reference: ref, Base: source.Base, UserAgent: cmp.Or(c.UserAgent, defaultAgent), OnBytes: c.OnBytes}
-	if source.HTTPSFirst {
-		if err := t.chooseScheme(ctx); err != nil {
-			return t.m, nil
+	m := &Map{Reference: ref, Platform: platform}
+	sources, findings, err := SourcesOf(c.FS, c.Runtime, c.ConfigFile, ref)
+	m.Sources, m.findings = sources, findings
+	if err != nil {
+		m.unknown("the node's configuration could not be read: " + classify.Redact(err.Error(), 300))
+	}
+	if slices.ContainsFunc(findings, func(f classify.Finding) bool { return f.Severity == classify.SeverityFail }) {
+		return m, nil // the runtime stops here
+	}
+	way := WayOf(c.Runtime)
+	for _, s := range sources {
+		if !s.Can(CapabilityPull) || ref.Digest == "" && !s.Can(CapabilityResolve) || ctx.Err() != nil {
+			continue
 		}
-	}
-	t.run(ctx)
-	return t.m, nil
-}
-
-// trip is one walk of a Checker.
-type trip struct {
-	c     *Checker
-	w     *Walk
-	m     *Map
-	pools map[string]*wire.Pool
-}
-
-func (t *trip) close() {
-	for _, p := range t.pools {
-		p.Close()
-	}
-}
-
-var errTooManyHosts = errors.New("the pull leads to more hosts than are followed")
-
-// pool returns the connections to the host of u and notes the host.
-func (t *trip) pool(u *url.URL, role Role, foundBy string) (*wire.Pool, error) {
-	key := u.Scheme + "://" + hostPort(u)
-	p, ok := t.pools[key]
-	if !ok {
-		limit := t.c.MaxHosts
-		if limit <= 0 {
-			limit = defaultMaxHosts
-		}
-		if len(t.pools) >= limit {
-			f := classify.New(classify.EndpointTooManyHosts, "the pull leads to more hosts than are followed")
-			f.Severity, f.Endpoint = classify.SeverityWarn, u.Host
-			t.m.findings = append(t.m.findings, f)
-			t.unknown(errTooManyHosts.Error())
-			return nil, errTooManyHosts
-		}
-		p = &wire.Pool{Dial: t.c.dial(u)}
-		t.pools[key] = p
-	}
-	host, port, _ := net.SplitHostPort(hostPort(u))
-	i := slices.IndexFunc(t.m.Touched, func(h HostUse) bool { return h.Scheme == u.Scheme && h.Host == host && h.Port == port })
-	if i < 0 {
-		t.m.Touched = append(t.m.Touched, HostUse{Scheme: u.Scheme, Host: host, Port: port, FoundBy: foundBy})
-		i = len(t.m.Touched) - 1
-	}
-	if h := &t.m.Touched[i]; !slices.Contains(h.Roles, role) {
-		h.Roles = append(h.Roles, role)
-	}
-	return p, nil
-}
-
-func (t *trip) unknown(reason string) {
-	if t.m.Inconclusive == "" {
-		t.m.Inconclusive = reason
-	}
-}
-
-// note adds a request to the map.
-func (t *trip) note(r *RequestReport) *RequestReport {
-	t.m.Requests = append(t.m.Requests, r)
-	if r.asked.kind == askBlob {
-		t.m.Bytes += r.Bytes
-	}
-	if r.Inconclusive != "" {
-		t.unknown(r.Inconclusive)
-	}
-	return r
-}
-
-// run orders the steps. Each needs the one before.
-func (t *trip) run(ctx context.Context) {
-	r := t.resolve(ctx, "HEAD")
-	if r != nil && r.NeedsGet() {
-		r = t.resolve(ctx, "GET")
-	}
-	if r == nil || !r.Held() {
-		return
-	}
-	t.m.Digest = r.Digest
-	m := t.image(ctx, r.Digest)
-	if m == nil {
-		return
-	}
-	blobs := m.Blobs()
-	t.m.Layers = len(blobs) - 1
-	held, complete := true, true
-	for _, d := range blobs {
-		r := t.blob(ctx, d)
-		held = held && r != nil && r.Outcome == OutcomeHeld
-		complete = complete && r != nil && r.Complete
-		if ctx.Err() != nil {
+		before := len(m.Requests)
+		t := &trip{c: c, m: m, src: s, way: way, pools: map[string]*wire.Pool{}, w: s.Walk(ref, way)}
+		t.w.UserAgent = cmp.Or(c.UserAgent, defaultAgent)
+		t.walk(ctx)
+		if m.Held {
+			m.fellBack(before)
+			m.Source = s.Host
 			break
 		}
 	}
-	t.m.Held = held && t.m.Inconclusive == ""
-	t.m.Complete = complete && t.m.Inconclusive == ""
-}
-
-// resolve asks what the reference means, with a token if one is demanded, and
-// across redirects.
-func (t *trip) resolve(ctx context.Context, method string) *RequestReport {
-	rt, err := t.pool(t.w.base(), RoleManifest, "the image name")
-	if err != nil {
-		return nil
+	if ctx.Err() != nil {
+		m.unknown(ended(ctx))
 	}
-	r := t.note(t.w.Resolve(ctx, rt, method))
-	if r.NeedsToken() && t.authorize(ctx, r) {
-		r = t.note(t.w.Resolve(ctx, rt, method))
-	}
-	for r.Redirect() != nil {
-		if rt, err = t.pool(r.Redirect(), RoleManifest, r.Host); err != nil {
-			return nil
-		}
-		r, _ = t.w.FollowManifest(ctx, rt, r)
-		t.note(r)
-	}
-	return r
-}
-
-// maxIndexDepth bounds indexes that list indexes.
-const maxIndexDepth = 3
-
-// image gets the manifest of the platform.
-func (t *trip) image(ctx context.Context, digest string) *Manifest {
-	var mediaType string
-	for range maxIndexDepth {
-		m := t.manifest(ctx, digest, mediaType)
-		if m == nil || !m.Index {
-			return m
-		}
-		d, err := m.Select(t.m.Platform)
-		if err != nil {
-			var f classify.Finding
-			if errors.As(err, &f) {
-				f.Endpoint = t.w.base().Host
-				t.m.findings = append(t.m.findings, f)
-			}
-			return nil
-		}
-		digest, mediaType = d.Digest, d.MediaType
-	}
-	t.unknown("the index lists indexes more than three deep")
-	return nil
-}
-
-func (t *trip) manifest(ctx context.Context, digest, mediaType string) *Manifest {
-	rt, err := t.pool(t.w.base(), RoleManifest, "the image name")
-	if err != nil {
-		return nil
-	}
-	r, m := t.w.Manifest(ctx, rt, digest, mediaType)
-	t.note(r)
-	for r.Redirect() != nil {
-		if rt, err = t.pool(r.Redirect(), RoleManifest, r.Host); err != nil {
-			return nil
-		}
-		r, m = t.w.FollowManifest(ctx, rt, r)
-		t.note(r)
-	}
-	return m
-}
-
-func (t *trip) blob(ctx context.Context, d Descriptor) *RequestReport {
-	rt, err := t.pool(t.w.base(), RoleBlob, "the image name")
-	if err != nil {
-		return nil
-	}
-	r := t.note(t.w.Blob(ctx, rt, d, t.c.Mode))
-	for r.Redirect() != nil {
-		if rt, err = t.pool(r.Redirect(), RoleBlob, r.Host); err != nil {
-			return nil
-		}
-		r = t.note(t.w.Follow(ctx, rt, r, d, t.c.Mode))
-	}
-	return r
+	return m, nil
 }

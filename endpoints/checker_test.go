@@ -161,10 +161,11 @@ func TestCheckHealthy(t *testing.T) {
 	assert.True(t, m.Held && m.Complete)
 	assert.Equal(t, w.tag, m.Digest)
 	assert.Equal(t, 2, m.Layers, "the layer that is listed twice is asked for once")
+	loopback := []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 	assert.Equal(t, []HostUse{
-		{"https", "registry.corp.test", "443", []Role{RoleManifest, RoleBlob}, "the image name"},
-		{"https", "auth.corp.test", "443", []Role{RoleToken}, "registry.corp.test:443"},
-		{"https", "blobs.corp.test", "443", []Role{RoleBlob}, "registry.corp.test:443"},
+		{Scheme: "https", Host: "registry.corp.test", Port: "443", Roles: []Role{RoleManifest, RoleBlob}, FoundBy: "the image name", Addrs: loopback, Scope: "private"},
+		{Scheme: "https", Host: "auth.corp.test", Port: "443", Roles: []Role{RoleToken}, FoundBy: "registry.corp.test:443", Addrs: loopback, Scope: "private"},
+		{Scheme: "https", Host: "blobs.corp.test", Port: "443", Roles: []Role{RoleBlob}, FoundBy: "registry.corp.test:443", Addrs: loopback, Scope: "private"},
 	}, m.Hosts())
 	for _, s := range w.seen {
 		if strings.Contains(s, "blobs.corp.test") {
@@ -317,7 +318,7 @@ func TestLoopbackScheme(t *testing.T) {
 
 	m, err = (&Checker{Roots: x509.NewCertPool()}).Check(t.Context(), secure.Listener.Addr().String()+"/app:1")
 	require.NoError(t, err)
-	assert.Contains(t, m.Inconclusive, "not trusted")
+	assert.Contains(t, m.Inconclusive, "does not verify")
 	require.Len(t, m.Requests, 1)
 	assert.Zero(t, m.Requests[0].Status, "nothing is sent over an unverified connection")
 }

@@ -1,8 +1,10 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/netip"
@@ -20,16 +22,74 @@ func (c *Checker) allow() func(netip.AddrPort) error {
 	return wire.DenyPlatform
 }
 
-// dial returns how a connection to the host of u is made; for https with a
-// verified certificate, before anything is sent.
-func (c *Checker) dial(u *url.URL) func(context.Context) (net.Conn, error) {
+// dial returns how a connection to the host of u is made at this source: through
+// the proxy that holds for u, and for https with a verified certificate before
+// anything is sent, also where the runtime does not verify.
+func (t *trip) dial(u *url.URL) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
-		conn, err := c.connect(ctx, u)
+		conn, err := t.connect(ctx, u)
 		if err != nil || u.Scheme != "https" {
 			return conn, err
 		}
-		return c.handshake(ctx, u, conn)
+		return t.handshake(ctx, u, conn)
 	}
+}
+
+var errPlainProxy = errors.New("plain http through a proxy is not walked")
+
+// proxy returns the proxy for u, nil for none.
+func (t *trip) proxy(u *url.URL) (*url.URL, error) {
+	if t.c.Proxy == nil {
+		return nil, nil
+	}
+	return t.c.Proxy(u)
+}
+
+func (t *trip) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
+	proxy, err := t.proxy(u)
+	if err != nil {
+		return nil, &classify.StageError{Stage: classify.StageProxyConnect, Endpoint: u.Host, Err: err}
+	}
+	if proxy == nil {
+		conn, err := t.c.connect(ctx, u)
+		if err == nil {
+			t.reached(u, conn)
+		}
+		return conn, err
+	}
+	if u.Scheme != "https" {
+		return nil, &classify.StageError{Stage: classify.StageProxyConnect, Endpoint: u.Host, Err: errPlainProxy}
+	}
+	conn, err := t.c.connect(ctx, proxy)
+	if err != nil {
+		var se *classify.StageError
+		if errors.As(err, &se) {
+			return nil, &classify.StageError{Stage: classify.StageProxyConnect, Endpoint: proxy.Host, Limit: se.Limit, Err: se.Err}
+		}
+		return nil, err
+	}
+	t.reached(proxy, conn)
+	if proxy.Scheme == "https" {
+		if conn, err = t.c.tls(ctx, proxy, conn, &tls.Config{RootCAs: t.c.Roots}); err != nil {
+			return nil, err
+		}
+	}
+	return wire.Connect(ctx, conn, proxy, hostPort(u), cmp.Or(t.c.UserAgent, defaultAgent), t.c.Header)
+}
+
+// reached notes the address of a connection.
+func (t *trip) reached(u *url.URL, conn net.Conn) {
+	ta, ok := conn.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.addrs == nil {
+		t.addrs = map[string][]netip.Addr{}
+	}
+	key := u.Scheme + "://" + hostPort(u)
+	t.addrs[key] = append(t.addrs[key], ta.AddrPort().Addr().WithZone(""))
 }
 
 // limited gives a step its own limit, so that its end can be told from the
@@ -82,10 +142,27 @@ func (c *Checker) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 // that uses this package; these are those of runtimes built since Go 1.24.
 var curves = []tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
-func (c *Checker) handshake(ctx context.Context, u *url.URL, conn net.Conn) (net.Conn, error) {
+func (t *trip) handshake(ctx context.Context, u *url.URL, conn net.Conn) (net.Conn, error) {
+	roots := t.c.Roots
+	if len(t.src.CA) > 0 { // beside the node's roots, as the runtimes do
+		if roots == nil {
+			if roots, _ = x509.SystemCertPool(); roots == nil {
+				roots = x509.NewCertPool()
+			}
+		}
+		roots = roots.Clone()
+		for _, ca := range t.src.CA {
+			roots.AppendCertsFromPEM(ca)
+		}
+	}
+	return t.c.tls(ctx, u, conn, &tls.Config{RootCAs: roots, Certificates: t.src.Certificates})
+}
+
+func (c *Checker) tls(ctx context.Context, u *url.URL, conn net.Conn, config *tls.Config) (net.Conn, error) {
 	inner, limit, cancel := limited(ctx, c.Handshake, defaultHandshake)
 	defer cancel()
-	tc := tls.Client(conn, &tls.Config{ServerName: u.Hostname(), RootCAs: c.Roots, Time: c.Now, MinVersion: tls.VersionTLS12, CurvePreferences: curves})
+	config.ServerName, config.Time, config.MinVersion, config.CurvePreferences = u.Hostname(), c.Now, tls.VersionTLS12, curves
+	tc := tls.Client(conn, config)
 	if err := tc.HandshakeContext(inner); err != nil {
 		_ = conn.Close()
 		return nil, staged(ctx, inner, classify.StageHandshake, u, limit, err)
@@ -99,7 +176,7 @@ func (c *Checker) handshake(ctx context.Context, u *url.URL, conn net.Conn) (net
 func (t *trip) chooseScheme(ctx context.Context) error {
 	u := *t.w.Base
 	u.Scheme = "https"
-	conn, err := t.c.dial(&u)(ctx)
+	conn, err := t.dial(&u)(ctx)
 	var (
 		record tls.RecordHeaderError
 		cert   *tls.CertificateVerificationError
@@ -107,7 +184,10 @@ func (t *trip) chooseScheme(ctx context.Context) error {
 	switch {
 	case err == nil:
 		t.w.Base = &u
-		p, err := t.pool(&u, RoleManifest, "the image name")
+		l := &ledger{}
+		role, by := t.origin()
+		p, err := t.pool(l, &u, role, by)
+		t.merge(l)
 		if err != nil {
 			_ = conn.Close()
 			return err
@@ -116,10 +196,8 @@ func (t *trip) chooseScheme(ctx context.Context) error {
 	case errors.As(err, &record): // not TLS: plain http it is
 	case errors.As(err, &cert):
 		r := &RequestReport{Operation: classify.OperationResolveManifest, Role: RoleManifest, Method: "HEAD", URL: u.String(), Host: hostPort(&u), Hop: 1, endpoint: u.Host}
-		f := classify.Error(err)
-		r.warn(f)
-		r.unknown("the loopback registry's certificate is not trusted; the runtime would not look at it, and nothing is sent over such a connection")
-		t.note(r)
+		r.fail(classify.Error(err))
+		t.merge(&ledger{requests: []*RequestReport{r}})
 		return err
 	}
 	return nil

@@ -1,6 +1,8 @@
 package endpoints
 
 import (
+	"net"
+	"net/netip"
 	"slices"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -12,18 +14,63 @@ type HostUse struct {
 	Host    string `json:"host"` // without port
 	Port    string `json:"port"` // always there
 	Roles   []Role `json:"roles"`
-	FoundBy string `json:"foundBy"` // "the image name", or which host led here
+	FoundBy string `json:"foundBy"` // "the image name", or which host or file led here
+	// Settings is the file whose CA, client certificate and verification apply: those
+	// of the source that led here, never of an entry under this host's own name.
+	// "" = the node's roots only.
+	Settings string       `json:"settings,omitempty"`
+	Proxy    string       `json:"proxy,omitempty"` // host:port of the proxy that is used, "" = none
+	Addrs    []netip.Addr `json:"addrs,omitempty"` // that connections were made to; none through a proxy
+	Scope    string       `json:"scope,omitempty"` // "private", "public", "mixed"; "" = not known
+	// Provider is whose host this is by its name, "" if that is not known: a label,
+	// not a proof.
+	Provider string `json:"provider,omitempty"`
 }
+
+func (h *HostUse) key() string { return h.Scheme + "://" + net.JoinHostPort(h.Host, h.Port) }
+
+// note adds the addresses that connections were made to.
+func (h *HostUse) note(addrs []netip.Addr) {
+	for _, a := range addrs {
+		if a = a.Unmap(); !slices.Contains(h.Addrs, a) {
+			h.Addrs = append(h.Addrs, a)
+		}
+	}
+	slices.SortFunc(h.Addrs, netip.Addr.Compare)
+	h.Scope = scopeOf(h.Addrs)
+}
+
+// scopeOf says whether addresses are of private use: those of RFC 1918, RFC 4193
+// and RFC 6598, loopback and link-local.
+func scopeOf(addrs []netip.Addr) string {
+	scope := ""
+	for _, a := range addrs {
+		s := "public"
+		if a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || sharedSpace.Contains(a) {
+			s = "private"
+		}
+		if scope != "" && scope != s {
+			return "mixed"
+		}
+		scope = s
+	}
+	return scope
+}
+
+var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
 
 // Map is what one walk over a pull saw: the hosts in the order in which they
 // were met, and every request.
 type Map struct {
 	Reference Reference        `json:"reference"`
 	Platform  Platform         `json:"platform"`
+	Sources   []Source         `json:"sources"`          // where the runtime would look, in order
+	Source    string           `json:"source,omitempty"` // the host of the one that served, "" if none did
 	Digest    string           `json:"digest,omitempty"` // what the reference means, "" if that was not learnt
 	Touched   []HostUse        `json:"hosts"`
 	Requests  []*RequestReport `json:"requests"`
-	Layers    int              `json:"layers"` // distinct layers of the image; 0 = not learnt
+	Layers    int              `json:"layers"`            // distinct layers of the image; 0 = not learnt
+	Present   []string         `json:"present,omitempty"` // digests that the node has already
 	// Held says that every hop held. It does not say that the image can be
 	// pulled: only Complete does.
 	Held bool `json:"held"`
@@ -35,6 +82,24 @@ type Map struct {
 	Inconclusive string `json:"inconclusive,omitempty"`
 
 	findings []classify.Finding // those of no request
+}
+
+func (m *Map) unknown(reason string) {
+	if m.Inconclusive == "" {
+		m.Inconclusive = reason
+	}
+}
+
+// fellBack turns what was said of the sources before the one that served into
+// warnings: requests before index n were theirs.
+func (m *Map) fellBack(n int) {
+	for _, r := range m.Requests[:n] {
+		for i := range r.findings {
+			if r.findings[i].Severity == classify.SeverityFail {
+				r.findings[i].Severity = classify.SeverityWarn
+			}
+		}
+	}
 }
 
 // Hosts returns the hosts met, in order: what a firewall has to let through for

@@ -57,6 +57,14 @@ func (dl download) keep(r *RequestReport, p *part, err error) {
 	r.rest = &part{h: p.h, n: r.Bytes, tries: p.tries}
 }
 
+// mended takes the findings of a broken download back where a later request
+// carries them: the report that it ended with says what became of it.
+func (r *RequestReport) mended(by *RequestReport) {
+	if by.Outcome == OutcomeFailed || by.Outcome == OutcomeHeld || by.Outcome == OutcomeRedirect {
+		r.findings, r.Outcome = nil, OutcomeNotNeeded
+	}
+}
+
 // interrupted leaves a warning at a blob that came whole in several pieces.
 func (dl download) interrupted(r *RequestReport) {
 	if dl.part == nil {
