@@ -203,7 +203,7 @@ func (dl download) read(ctx context.Context, r *RequestReport, resp *http.Respon
 
 func (dl download) judge(ctx context.Context, r *RequestReport, resp *http.Response, p *part, err error) {
 	size := dl.d.Size
-	dl.rate(r)
+	defer dl.rate(r)
 	switch {
 	case err != nil && err != io.EOF:
 		r.broken(ctx, classify.StageBody, err, dl.facts(r)...)

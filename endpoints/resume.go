@@ -83,8 +83,9 @@ const (
 	slowTime = 10 * time.Second // before a rate says anything
 )
 
-// rate measures a download, and warns of one that is very slow. Runtimes have no
-// lower limit as long as bytes come, so it is no failure.
+// rate measures a download, and warns of one that is very slow and has not failed
+// otherwise. Runtimes have no lower limit as long as bytes come, so it is no
+// failure.
 func (dl download) rate(r *RequestReport) {
 	elapsed := time.Since(dl.start)
 	n := r.Bytes - r.Offset
@@ -92,7 +93,7 @@ func (dl download) rate(r *RequestReport) {
 		return
 	}
 	r.BytesPerSecond = int64(float64(n) / elapsed.Seconds())
-	if elapsed < slowTime || r.BytesPerSecond >= slowRate {
+	if elapsed < slowTime || r.BytesPerSecond >= slowRate || r.Outcome == OutcomeFailed || n == 0 {
 		return
 	}
 	left := "" // how long the rest takes at this rate
