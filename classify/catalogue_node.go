@@ -71,7 +71,7 @@ var nodeEntries = []Info{
 		Cause:      NodeProxySettingsDoubtful,
 		Owner:      OwnerNode,
 		Title:      "the runtime's proxy settings do not do what they seem to",
-		Look:       "Environment of the runtime's process (`tr '\\0' '\\n' </proc/PID/environ | grep -i proxy`), not of a shell. In NO_PROXY a CIDR matches only an address written in the URL, a leading dot leaves out the name itself, `*.corp` is no pattern.",
+		Look:       "Environment of the runtime's process (`tr '\\0' '\\n' </proc/PID/environ | grep -i proxy`), not of a shell. In NO_PROXY a CIDR matches only an address written in the URL, a leading dot or `*.` leaves out the name itself, and a space is no separator.",
 		Remedy:     "Write the host names of registry, token server and blob store into NO_PROXY of the unit's drop-in, `systemctl daemon-reload`, restart the runtime.",
 		NotFixedBy: "Exporting the variables in a shell or a pod: the runtime never sees those. Adding more CIDR ranges: names are not resolved before they are matched.",
 		Ref:        "https://pkg.go.dev/golang.org/x/net/http/httpproxy",

@@ -188,7 +188,9 @@ func await(client *http.Client, base string) error {
 }
 
 func contestants(dir, image, ca string, secure bool) []*contestant {
-	tool := func(name string, args ...string) []string { return append([]string{filepath.Join(*bin, name)}, args...) }
+	tool := func(name string, args ...string) []string {
+		return append([]string{filepath.Join(*bin, name)}, args...)
+	}
 	list := []*contestant{
 		{name: "ours, every digest checked", keep: true, args: tool("ours", "-image", image, "-ca", ca)},
 		{name: "ours without hashing", args: tool("ours", "-image", image, "-ca", ca, "-nohash")},
