@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
 )
 
 // Dialer opens the connections of a [Checker]. [net.Dialer] is one.
@@ -105,7 +104,7 @@ func (c *Checker) Check(ctx context.Context, image string) (*Map, error) {
 			continue
 		}
 		before := len(m.Requests)
-		t := &trip{c: c, m: m, src: s, way: way, pools: map[string]*wire.Pool{}, w: s.Walk(ref, way)}
+		t := &trip{c: c, m: m, src: s, way: way, pools: map[string]*host{}, w: s.Walk(ref, way)}
 		t.w.UserAgent = cmp.Or(c.UserAgent, defaultAgent)
 		t.walk(ctx)
 		if m.Held {

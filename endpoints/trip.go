@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -24,7 +25,7 @@ type trip struct {
 	way Way
 
 	mu    sync.Mutex // guards what several blobs share
-	pools map[string]*wire.Pool
+	pools map[string]*host
 	addrs map[string][]netip.Addr // where connections went, by pool
 	// full says that more hosts were met than are followed.
 	full bool
@@ -74,7 +75,7 @@ func (l *ledger) note(r *RequestReport) *RequestReport {
 }
 
 // pool returns the connections to the host of u and notes the host.
-func (t *trip) pool(l *ledger, u *url.URL, role Role, foundBy string) (*wire.Pool, error) {
+func (t *trip) pool(l *ledger, u *url.URL, role Role, foundBy string) (*host, error) {
 	key := u.Scheme + "://" + hostPort(u)
 	t.mu.Lock()
 	p, ok := t.pools[key]
@@ -88,12 +89,12 @@ func (t *trip) pool(l *ledger, u *url.URL, role Role, foundBy string) (*wire.Poo
 			t.mu.Unlock()
 			return nil, errTooManyHosts
 		}
-		p = &wire.Pool{Dial: t.dial(u), Header: t.c.Header, Idle: t.c.Idle}
+		p = &host{Pool: wire.Pool{Dial: t.dial(u), Header: t.c.Header, Idle: t.c.Idle}, slots: make(chan struct{}, t.parallel())}
 		t.pools[key] = p
 	}
 	t.mu.Unlock()
-	host, port, _ := net.SplitHostPort(hostPort(u))
-	use := HostUse{Scheme: u.Scheme, Host: host, Port: port, Roles: []Role{role}, FoundBy: foundBy, Settings: t.src.File}
+	name, port, _ := net.SplitHostPort(hostPort(u))
+	use := HostUse{Scheme: u.Scheme, Host: name, Port: port, Roles: []Role{role}, FoundBy: foundBy, Settings: t.src.File}
 	if proxy, err := t.proxy(u); err == nil && proxy != nil {
 		use.Proxy = hostPort(proxy)
 		ph, pp, _ := net.SplitHostPort(use.Proxy)
@@ -205,17 +206,20 @@ func (t *trip) present(m *Manifest) {
 }
 
 // blobs walks every blob, a few at once and begun in their order, and returns the
-// last report of each.
+// last report of each. A runtime reads the config before it asks for a layer; here
+// nothing depends on it, so the layers do not wait. When only the first bytes are read, as many more are on
+// their way: while bytes come from one host, the registry is asked for the next
+// blob. No host is asked more at once than the runtime would. Whole downloads do
+// not begin ahead, because a signed address may expire while it waits.
 func (t *trip) blobs(ctx context.Context, blobs []Descriptor, modes []Mode) []*RequestReport {
 	logs := make([]ledger, len(blobs))
 	last := make([]*RequestReport, len(blobs))
-	limit := t.c.Concurrency
-	if limit <= 0 {
-		limit = t.way.Parallel()
+	ahead := t.parallel()
+	if t.c.Mode != Whole {
+		ahead *= 2
 	}
-	slots := make(chan struct{}, limit)
+	slots := make(chan struct{}, ahead)
 	var running sync.WaitGroup
-	// The config comes alone, as the runtimes fetch it before any layer.
 	for i, d := range blobs {
 		slots <- struct{}{}
 		running.Go(func() {
@@ -226,15 +230,36 @@ func (t *trip) blobs(ctx context.Context, blobs []Descriptor, modes []Mode) []*R
 			}
 			last[i] = t.blob(ctx, &logs[i], d, mode)
 		})
-		if i == 0 {
-			running.Wait()
-		}
 	}
 	running.Wait()
 	for i := range logs {
 		t.merge(&logs[i])
 	}
 	return last
+}
+
+func (t *trip) parallel() int {
+	if t.c.Concurrency > 0 {
+		return t.c.Concurrency
+	}
+	return t.way.Parallel()
+}
+
+// host is one host of a trip: its connections, and how many requests may use them
+// at once.
+type host struct {
+	wire.Pool
+	slots chan struct{}
+}
+
+// ask makes one request step at a host, when it is its turn there.
+func (h *host) ask(ctx context.Context, step func(http.RoundTripper) *RequestReport) *RequestReport {
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	case <-ctx.Done(): // the step says so
+	}
+	return step(h)
 }
 
 func (t *trip) ping(ctx context.Context, l *ledger) *RequestReport {
@@ -332,30 +357,31 @@ func (t *trip) blob(ctx context.Context, l *ledger, d Descriptor, mode Mode) *Re
 		if err != nil {
 			return nil
 		}
-		r := t.follow(ctx, l, &w, w.Foreign(ctx, rt, u, d, mode), d, mode)
+		r := rt.ask(ctx, func(rt http.RoundTripper) *RequestReport { return w.Foreign(ctx, rt, u, d, mode) })
+		r = t.follow(ctx, l, &w, r, d, mode)
 		if r == nil || r.Outcome != OutcomeNotNeeded {
 			return r
 		}
 	}
 	_, by := t.origin()
-	ask := func(step func(rt *wire.Pool) *RequestReport) *RequestReport {
-		rt, err := t.pool(l, t.w.base(), RoleBlob, by)
+	ask := func(step func(http.RoundTripper) *RequestReport) *RequestReport {
+		h, err := t.pool(l, t.w.base(), RoleBlob, by)
 		if err != nil {
 			return nil
 		}
-		return t.follow(ctx, l, &w, step(rt), d, mode)
+		return t.follow(ctx, l, &w, h.ask(ctx, step), d, mode)
 	}
-	r := ask(func(rt *wire.Pool) *RequestReport { return w.Blob(ctx, rt, d, mode) })
+	r := ask(func(rt http.RoundTripper) *RequestReport { return w.Blob(ctx, rt, d, mode) })
 	for r != nil && r.Resumable() {
 		broken := r
-		if r = ask(func(rt *wire.Pool) *RequestReport { return w.Resume(ctx, rt, broken, d) }); r != nil {
+		if r = ask(func(rt http.RoundTripper) *RequestReport { return w.Resume(ctx, rt, broken, d) }); r != nil {
 			broken.mended(r)
 		}
 	}
 	if r != nil && mode == Ranged64K && r.Outcome == OutcomeFailed {
 		ranged := r
 		mode = First64K
-		r = ask(func(rt *wire.Pool) *RequestReport { return w.Blob(ctx, rt, d, mode) })
+		r = ask(func(rt http.RoundTripper) *RequestReport { return w.Blob(ctx, rt, d, mode) })
 		if findings := CompareRange(ranged, r); findings != nil {
 			ranged.Outcome, ranged.findings = OutcomeNotNeeded, findings
 		}
@@ -367,11 +393,12 @@ func (t *trip) blob(ctx context.Context, l *ledger, d Descriptor, mode Mode) *Re
 func (t *trip) follow(ctx context.Context, l *ledger, w *Walk, r *RequestReport, d Descriptor, mode Mode) *RequestReport {
 	l.note(r)
 	for r.Redirect() != nil {
-		rt, err := t.pool(l, r.Redirect(), RoleBlob, r.Host)
+		h, err := t.pool(l, r.Redirect(), RoleBlob, r.Host)
 		if err != nil {
 			return nil
 		}
-		r = l.note(w.Follow(ctx, rt, r, d, mode))
+		prev := r
+		r = l.note(h.ask(ctx, func(rt http.RoundTripper) *RequestReport { return w.Follow(ctx, rt, prev, d, mode) }))
 	}
 	return r
 }
