@@ -42,9 +42,10 @@ type world struct {
 	tag     string                      // digest of :1
 	layer   string                      // digest of the large layer
 	// blob answers in place of the blob host, nil for the good one.
-	blob http.HandlerFunc
-	mu   sync.Mutex
-	seen []string // "METHOD host path authorization?"
+	blob  http.HandlerFunc
+	mu    sync.Mutex
+	began time.Time
+	seen  []string // "METHOD host path authorization?"
 }
 
 const (

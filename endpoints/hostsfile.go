@@ -116,6 +116,25 @@ func hostOrder(data []byte) ([]string, error) {
 	return order, nil
 }
 
+// unseenHosts returns the hosts that a decoder finds in a hosts.toml and
+// containerd does not, sorted.
+func unseenHosts(data []byte) []string {
+	var file struct {
+		Host map[string]any `toml:"host"`
+	}
+	order, err := hostOrder(data)
+	if err != nil || toml.Unmarshal(data, &file) != nil {
+		return nil
+	}
+	var out []string
+	for _, h := range slices.Sorted(maps.Keys(file.Host)) {
+		if !slices.Contains(order, h) && len(out) < maxSources {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
 // source turns a table into a Source; server is its URL, "" for a root without
 // one, which leaves Host empty.
 func (t hostTable) source(server, dir string, ref Reference) (Source, error) {

@@ -278,6 +278,7 @@ func (rd *reader) load(dir string) []Source {
 			for i := range sources {
 				sources[i] = rd.rewritten(sources[i])
 			}
+			rd.passedOver(dir, file, data, sources)
 			return sources
 		}
 		f := classify.New(classify.NodeRuntimeConfigIgnored,
@@ -287,6 +288,38 @@ func (rd *reader) load(dir string) []Source {
 		rd.findings = append(rd.findings, f)
 	}
 	return []Source{rd.certFiles(dir)}
+}
+
+// passedOver notes what lies in a host directory and is not in force: host tables
+// that containerd does not see, and certificates that a hosts.toml beside them
+// does not name.
+func (rd *reader) passedOver(dir, file string, data []byte, sources []Source) {
+	note := func(name, why string) {
+		rd.ignored(name, why, classify.NodeRuntimeConfigIgnored)
+		rd.findings[len(rd.findings)-1].Severity = classify.SeverityInfo
+	}
+	for _, h := range unseenHosts(data) {
+		rd.ignored(file, fmt.Sprintf("the host %s is written as a dotted key or an inline table, which containerd passes over: it wants a [host.\"…\"] header", classify.Redact(h, 128)), classify.NodeRuntimeConfigIgnored)
+	}
+	var lying Source
+	rd.addCertFiles(&lying, dir)
+	named := map[string]bool{}
+	for _, s := range sources {
+		for _, name := range s.CAFiles {
+			named[name] = true
+		}
+		for _, pair := range s.ClientFiles {
+			named[pair[0]] = true
+		}
+	}
+	for _, pair := range lying.ClientFiles {
+		lying.CAFiles = append(lying.CAFiles, pair[0])
+	}
+	for _, name := range lying.CAFiles {
+		if !named[name] {
+			note(name, "it lies beside a hosts.toml that does not name it, and is not read")
+		}
+	}
 }
 
 // certFiles is the registry itself with the certificates of a directory.

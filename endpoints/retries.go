@@ -1,0 +1,58 @@
+package endpoints
+
+import (
+	"net/http"
+	"time"
+)
+
+// Retry is what a runtime does by itself after a request that failed, before the
+// failure shows. A walk here repeats nothing: this says how the pull differs.
+type Retry struct {
+	// Requests is how many requests there are in all at most, the first included.
+	Requests int `json:"requests"`
+	// Wait is how long the runtime waits between them, all pauses together; 0 = it
+	// asks again at once.
+	WaitMS int64  `json:"waitMs"`
+	What   string `json:"what"` // in a sentence
+}
+
+// Retries returns what the runtime does after this report, at the last of its
+// sources; the zero Retry where it asks once. The rules are those of containerd
+// 2.x (core/remotes/docker/resolver.go), of containers/image (docker_client.go)
+// and of the docker engine's distribution package; older releases do less.
+func (w Way) Retries(r *RequestReport) Retry {
+	if r == nil || r.Outcome != OutcomeFailed {
+		return Retry{}
+	}
+	blob := r.asked.kind == askBlob
+	switch w {
+	case WayCRIO:
+		if r.Status == http.StatusTooManyRequests {
+			wait := 2 * time.Second
+			var total time.Duration
+			for range 4 {
+				total += wait
+				wait = min(2*wait, time.Minute)
+			}
+			return retry(5, total, "CRI-O asks up to 5 times, with pauses from 2 s that double, or as long as Retry-After says")
+		}
+	case WayDocker:
+		if blob {
+			return retry(5, 50*time.Second, "docker asks 5 times for a blob, with pauses of 5, 10, 15 and 20 s")
+		}
+	default:
+		switch r.Status {
+		case http.StatusRequestTimeout, http.StatusTooManyRequests:
+			return retry(6, 0, "containerd asks up to 6 times at once, without a pause and whatever Retry-After says")
+		case http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return retry(2, 0, "containerd since 2.1 asks once more")
+		case 0:
+			return retry(5, 200*time.Millisecond, "containerd since 2.3.2 asks up to 5 times, 50 ms apart, after a timeout or a connection that ended")
+		}
+	}
+	return Retry{}
+}
+
+func retry(n int, wait time.Duration, what string) Retry {
+	return Retry{Requests: n, WaitMS: wait.Milliseconds(), What: what}
+}

@@ -1,0 +1,35 @@
+package endpoints
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	w := newWalk(t, image)
+	answer := func(status int) *RequestReport { return w.Resolve(t.Context(), reply(status, nil, nil), "GET") }
+	for _, tt := range []struct {
+		way      Way
+		status   int
+		requests int
+		wait     int64
+	}{
+		{WayContainerd, 429, 6, 0}, {WayContainerd, 503, 2, 0}, {WayContainerd, 404, 0, 0}, {"", 502, 0, 0},
+		{WayCRIO, 429, 5, 30_000}, {WayCRIO, 503, 0, 0}, {WayDocker, 503, 0, 0},
+	} {
+		got := tt.way.Retries(answer(tt.status))
+		assert.Equal(t, tt.requests, got.Requests, tt)
+		assert.Equal(t, tt.wait, got.WaitMS, tt)
+		assert.Equal(t, tt.requests == 0, got.What == "")
+	}
+	broken := w.Resolve(t.Context(), roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("x") }), "GET")
+	assert.Equal(t, 5, WayContainerd.Retries(broken).Requests)
+	blob := w.Blob(t.Context(), reply(500, nil, nil), Descriptor{Digest: sum("x"), Size: 1}, Whole)
+	assert.EqualValues(t, 50_000, WayDocker.Retries(blob).WaitMS)
+	assert.Zero(t, WayContainerd.Retries(nil))
+	assert.Zero(t, WayContainerd.Retries(w.Resolve(t.Context(), reply(307, header{"Location": "/x"}, nil), "GET")))
+}
