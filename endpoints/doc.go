@@ -23,17 +23,39 @@
 // resolve, a route, a certificate) is worth a look of its own. [Checker.Check]
 // is the same steps in the usual order for use alone.
 //
-// [Sources] says where containerd looks for an image before its registry, and
-// with which settings; [ProxyFor] which proxy it uses for a URL.
+// # Whose pull it is
+//
+// [SourcesOf] reads where the node's runtime looks for an image, in its order, and
+// with which settings: hosts.toml and config.toml of containerd, what k3s and RKE2
+// generate, registries.conf of CRI-O and podman, daemon.json of docker. A file
+// that the runtime passes over is a finding, and so is one that stops it.
+// [Source.Walk] gives the walk at a source, [Way.Delay] what a dead one costs.
+//
+// A [Way] says how a runtime asks: [Walk.Ping] is the first question of CRI-O and
+// docker and none of containerd's, and [Walk.Compare] tells a registry that pleases
+// one and not the other. [Way.Retries] says what a runtime repeats by itself.
+//
+// [ProxyFor] says which proxy holds for a URL, [JudgeProxy] what in those settings
+// does not do what it seems to. [SandboxImage] is the image that every pod needs
+// first. [OpenContentStore] looks at what the node has already, which its next pull
+// will not ask for. [Known] labels hosts of known providers; its hints are no truth.
+//
+// # Many layers, large layers
+//
+// [Manifest.TouchModes] asks the largest layer as the runtime would and the others
+// with a Range, so that connections stay open. [Whole] downloads with the digest
+// checked on the way. A download that breaks off can be taken on with
+// [Walk.Resume], as the runtimes do; what completes then leaves a warning.
 //
 // # Rules
 //
-// Requests are those of containerd 2.x (core/remotes/docker): no ping, HEAD of
-// the manifest with its Accept, GET by digest, GET of blobs without Range, ns=
-// for mirrors. They differ in two fields: the User-Agent is our own, and content
-// codings are declined, so that what is hashed is what is stored.
+// Requests are those of containerd 2.x (core/remotes/docker): HEAD of the manifest
+// with its Accept, GET by digest, GET of blobs without Range, ns= for mirrors;
+// with [Walk].Way those of CRI-O or docker where they differ. They differ from a
+// runtime's in two fields: the User-Agent is our own, and content codings are
+// declined, so that what is hashed is what is stored.
 //
-// Nothing is repeated, no host is renamed but docker.io, which is served by
+// A step repeats nothing, no host is renamed but docker.io, which is served by
 // registry-1.docker.io, and no scheme is guessed: https, but for loopback
 // registries on a port of their own, where containerd guesses too.
 //
@@ -54,11 +76,11 @@
 // layer prove that its bytes flow from there to here, not that they are right or
 // that the rest would come; only [Whole] does. An answer to this process is not
 // an answer to the runtime unless both run in the same network, with the same
-// roots, proxy and credential: that is for the caller to arrange. A loopback
-// registry, a client certificate, and header fields from hosts.toml are treated
-// as said at [Source]. That an image without an index is for this platform is
-// not looked at, because the runtime does not look either. Unpacking, signature
-// policies and what the node has in its store already are not looked at.
-//
-// The ways of CRI-O and docker, registries.conf and daemon.json are not here.
+// roots, proxy and credential: that is for the caller to arrange. Header fields
+// from hosts.toml are named and not sent. That an image without an index is for
+// this platform is not looked at, because the runtime does not look either.
+// Unpacking, signature policies and lookaside stores are not looked at. Plain http
+// through a proxy is not walked by [Checker]. Aliases for short names are not read.
+// That a Range is served does not prove the plain request for the same layer, nor
+// the other way round; see [CompareRange].
 package endpoints

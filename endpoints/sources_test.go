@@ -208,6 +208,22 @@ func TestCertificateFilesWithoutHostsFile(t *testing.T) {
 	assert.Empty(t, s[0].CA, "with a hosts.toml they are not read")
 }
 
+func TestWhatAHostsFilePassesOver(t *testing.T) {
+	t.Parallel()
+	ca := testRoot(t)
+	dir := "etc/containerd/certs.d/registry.corp.test/"
+	hosts := "host = { 'https://inline.corp.test' = { skip_verify = true } }\n"
+	s, f := sourcesOf(t, fstest.MapFS{"etc/containerd/config.toml": file(conf2), dir + "hosts.toml": file(hosts), dir + "ca.crt": {Data: ca}}, "registry.corp.test/app")
+	assert.Equal(t, []string{"https://registry.corp.test/v2"}, bases(s))
+	require.Equal(t, []classify.Cause{classify.NodeRuntimeConfigIgnored, classify.NodeRuntimeConfigIgnored}, causes(f))
+	assert.Contains(t, f[0].Summary, "inline.corp.test")
+	assert.Equal(t, classify.SeverityWarn, f[0].Severity)
+	assert.Contains(t, f[1].Summary, "ca.crt")
+	assert.Equal(t, classify.SeverityInfo, f[1].Severity)
+	_, f = sourcesOf(t, fstest.MapFS{"etc/containerd/config.toml": file(conf2), dir + "hosts.toml": file("ca = 'ca.crt'\n"), dir + "ca.crt": {Data: ca}}, "registry.corp.test/app")
+	assert.Empty(t, f)
+}
+
 func TestConfigImports(t *testing.T) {
 	t.Parallel()
 	s, f := sourcesOf(t, fstest.MapFS{

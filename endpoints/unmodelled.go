@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Unmodelled says which configuration of another runtime than a plain containerd
+// Unmodelled is for callers of [Sources], which reads containerd's configuration
+// only; with [SourcesOf] there is no need for it. It says which configuration of another runtime than a plain containerd
 // names the registry of ref, and is not read by [Sources]. runtime is the name of
 // the runtime's process, "" if none is known; then nothing is said, because the
 // files of runtimes that do not run mean nothing. The error wraps
