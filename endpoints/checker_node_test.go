@@ -237,13 +237,13 @@ func TestCheckHostile(t *testing.T) {
 		{"a host for every hop", func(w *world, c *Checker) {
 			c.MaxHosts = 3
 			w.blob = func(rw http.ResponseWriter, r *http.Request) {
-				http.Redirect(rw, r, "https://another.corp.test/x", 302)
+				http.Redirect(rw, r, "https://another.corp.test/x", http.StatusFound)
 			}
 		}, classify.EndpointTooManyHosts, "more hosts"},
 		{"metadata service", func(w *world, c *Checker) {
 			c.AllowAddr = nil
 			w.blob = func(rw http.ResponseWriter, r *http.Request) {
-				http.Redirect(rw, r, "http://169.254.169.254/latest/meta-data/", 302)
+				http.Redirect(rw, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
 			}
 			inner := c.Dialer
 			c.Dialer = DialerFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
