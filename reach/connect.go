@@ -26,13 +26,15 @@ func (f DialerFunc) DialContext(ctx context.Context, network, address string) (n
 	return f(ctx, network, address)
 }
 
-// Connect is the outcome of one TCP connect to one address.
+// Connect is the outcome of one TCP connect to one address. What is marked
+// "Linux" needs the system's own sockets: a [System], a [*net.Dialer] or nil as
+// the Checker's Dialer.
 type Connect struct {
 	// Connected: the other side, or something in its name, accepted. It proves
 	// both directions for small packets only.
 	Connected bool `json:"connected"`
-	// Source is the own end of the connection; zero = not connected, or the
-	// connection does not tell.
+	// Source is the own end of the connection; on Linux also of one that did not
+	// come about. Zero = not known.
 	Source netip.AddrPort `json:"source,omitzero"`
 	// Errno is the symbolic name of the operating system's answer, the POSIX
 	// one also on Windows ("ECONNREFUSED"); "" = none.
@@ -41,6 +43,21 @@ type Connect struct {
 	TimedOut bool `json:"timedOut,omitempty"`
 	// ElapsedMS is the time until the outcome, in whole milliseconds.
 	ElapsedMS int64 `json:"elapsedMs"`
+	// RoundTripMS is the time from SYN to SYN-ACK as the kernel measured it, in
+	// whole milliseconds; Linux. 0 = less than one, or not known.
+	RoundTripMS int64 `json:"roundTripMs,omitempty"`
+	// Retransmits counts the SYNs that had to be repeated; Linux.
+	Retransmits int `json:"synRetransmits,omitempty"`
+	// Segment is the largest payload of one own packet, PathMTU what the kernel
+	// believes of the path, both in bytes; Linux. 0 = not known.
+	Segment int `json:"segment,omitempty"`
+	PathMTU int `json:"pathMtu,omitempty"`
+	// ICMP is the answer that ended the connect; Linux. nil = none: a TCP reset,
+	// silence, or an answer of this machine.
+	ICMP *ICMP `json:"icmp,omitempty"`
+	// After is what became of the connection while it was watched (see
+	// [Checker.Watch]): "reset", "closed", or "" = it stayed open.
+	After string `json:"after,omitempty"`
 	// Error is the dialer's own text, shortened; "" when connected.
 	Error string `json:"error,omitempty"`
 }
@@ -48,15 +65,31 @@ type Connect struct {
 // maxErrorText bounds Connect.Error and reasons that quote an error, in bytes.
 const maxErrorText = 256
 
+func boundedText(err error) string { return classify.Redact(err.Error(), maxErrorText) }
+
 // limitReached is the cause of a context that our own limit ended. Each call
 // makes its own, so that the limit of an outer call is never taken for ours.
 type limitReached struct{ limit time.Duration }
 
 func (e *limitReached) Error() string { return "no answer within " + e.limit.String() }
 
-// connect tries target once and notes the outcome in r. The returned connection
-// is open; nil means that there is none.
-func (c *Checker) connect(ctx context.Context, target netip.AddrPort, r *Report) net.Conn {
+// open calls the dialer, and watches the socket where that can be done.
+func (c *Checker) open(ctx context.Context, target netip.AddrPort, namespace string) (net.Conn, *watch, error) {
+	s, ok := c.sockets()
+	if !ok {
+		conn, err := c.Dialer.DialContext(ctx, "tcp", target.String())
+		return conn, newWatch(), err
+	}
+	if namespace != "" {
+		s.namespace = namespace
+	}
+	return s.dial(ctx, "tcp", target.String(), socketOptions{observe: canObserve})
+}
+
+// connectOnce tries target once and notes the outcome in r. The returned
+// connection is open; nil means that there is none. from is the namespace to look from, "" = the
+// Checker's.
+func (c *Checker) connectOnce(ctx context.Context, target netip.AddrPort, from string, r *Report) net.Conn {
 	if ctx.Err() != nil {
 		r.inconclusive(endedReason(ctx, "the connect"))
 		return nil
@@ -66,17 +99,29 @@ func (c *Checker) connect(ctx context.Context, target netip.AddrPort, r *Report)
 	defer cancel()
 
 	start := time.Now()
-	conn, err := c.dialer().DialContext(stepCtx, "tcp", target.String())
+	conn, w, err := c.open(stepCtx, target, from)
+	defer w.close()
 	r.Connect = &Connect{ElapsedMS: time.Since(start).Milliseconds()}
 	if err == nil && conn != nil {
 		r.Connect.Connected, r.Connect.Source = true, localAddr(conn)
+		r.Connect.count(w.connected())
 		return conn
 	}
 	if err == nil {
 		r.inconclusive("the dialer returned neither a connection nor an error")
 		return nil
 	}
-	r.Connect.Error = classify.Redact(err.Error(), maxErrorText)
+	var namespace *namespaceError
+	if errors.As(err, &namespace) {
+		r.Connect = nil // nothing was sent
+		r.inconclusive(boundedText(err))
+		return nil
+	}
+	flow, source, icmp := w.failed()
+	r.Connect.count(flow)
+	r.Connect.RoundTripMS = 0 // that of a SYN without an answer is the kernel's first guess
+	r.Connect.Source, r.Connect.ICMP = source, icmp
+	r.Connect.Error = boundedText(err)
 	errno := errnoOf(err)
 	r.Connect.Errno = errno
 
@@ -113,6 +158,12 @@ func (c *Checker) connect(ctx context.Context, target netip.AddrPort, r *Report)
 	f = addFact(f, classify.FactErrno, errno)
 	r.add(f)
 	return nil
+}
+
+// count takes over what the kernel counted.
+func (c *Connect) count(flow Flow) {
+	c.RoundTripMS = flow.roundTrip / 1000
+	c.Retransmits, c.Segment, c.PathMTU = flow.Retransmits, flow.Segment, flow.PathMTU
 }
 
 // localAddr returns the own end of conn, zero if it is no IP address with port.

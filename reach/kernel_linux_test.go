@@ -244,7 +244,7 @@ func TestKernelConnects(t *testing.T) {
 	require.NoError(t, l.Close())
 	r, err = (&reach.Checker{}).Check(t.Context(), at)
 	require.NoError(t, err)
-	assert.Equal(t, []classify.Cause{classify.EndpointConnectionRefused}, causes(r))
+	assert.Equal(t, []classify.Cause{classify.RouteLocalAddress, classify.EndpointConnectionRefused}, causes(r))
 }
 
 // A packet filter that drops the SYN: a good route, then silence.

@@ -21,16 +21,37 @@ const (
 	routeLimit = 2 * time.Second
 )
 
-// Checker looks at addresses, one at a time. The zero value asks this machine.
-// It holds no state and is safe for concurrent use.
+// Checker looks at addresses. The zero value asks this machine. It is safe for
+// concurrent use and must not be copied after the first.
 type Checker struct {
 	// Router answers the route question; nil = the kernel of this machine.
 	Router Router
 	// Dialer opens the connection; nil = the operating system's TCP, one plain
-	// attempt without keep-alive probes.
+	// attempt without keep-alive probes. A [System] looks from another network
+	// namespace. Answers from the socket's error queue, counters and traces need
+	// nil, a System or a [*net.Dialer].
 	Dialer Dialer
 	// Limit bounds one connect; 0 or less = 5 s.
 	Limit time.Duration
+	// Rounds is how often Check connects, to show rates; 0 or less = once, at
+	// most 100. The rounds start Every apart, all at once if that is 0: loss of
+	// ports for address translation shows with many at once, a path that comes
+	// and goes with some time between.
+	Rounds int
+	Every  time.Duration
+	// Watch is how long Check waits whether an accepted connection is reset or
+	// closed again at once; 0 or less = not at all. A healthy connection costs all
+	// of it. Not on Windows.
+	Watch time.Duration
+	// NoTrace leaves out the trace that follows a second of silence or a refusal
+	// by a router.
+	NoTrace bool
+	// Ranges are networks that exist only inside the cluster or the node, such as
+	// the pod and the service range. A registry's address inside one of them is a
+	// finding. nil = not known, only the node's interfaces are looked at.
+	Ranges []Range
+
+	traces slots
 }
 
 func (c *Checker) limit() time.Duration {
@@ -62,8 +83,14 @@ type Report struct {
 	Target netip.AddrPort `json:"target"`
 	// Route is the way there; nil = not asked for, or not known.
 	Route *Route `json:"route,omitempty"`
-	// Connect is the outcome of the connect; nil = not asked for, or not tried.
+	// Connect is the outcome of the connect; nil = not asked for, or not tried. Of
+	// several rounds it is the first that failed, else the first.
 	Connect *Connect `json:"connect,omitempty"`
+	// Rounds are all connects in the order of their start, if there were several.
+	Rounds []Connect `json:"rounds,omitempty"`
+	// Trace is the way as the routers answered; nil = not begun, see
+	// [Checker.Trace].
+	Trace *Trace `json:"trace,omitempty"`
 	// Inconclusive says why something that was asked for is not decided; "" =
 	// all of it is.
 	Inconclusive string `json:"inconclusive,omitempty"`
@@ -74,7 +101,7 @@ type Report struct {
 // Held reports whether everything that was asked for was seen to work.
 func (r *Report) Held() bool {
 	return r.Inconclusive == "" && (r.Route != nil || r.Connect != nil) &&
-		(r.Route == nil || r.Route.Usable()) && (r.Connect == nil || r.Connect.Connected)
+		(r.Route == nil || r.Route.Usable()) && (r.Connect == nil || r.Connect.Connected && r.Connect.After == "")
 }
 
 // Findings returns what is wrong or worth saying, the route first. Their
@@ -95,8 +122,8 @@ func (r *Report) inconclusive(reason string) {
 	}
 }
 
-// Check looks up the route to target and then tries one TCP connect, which it
-// closes again. The connect is tried whatever the lookup said: routing rules
+// Check looks up the route to target and then tries a TCP connect, or several
+// (see [Checker.Rounds]), which it closes again. The connect is tried whatever the lookup said: routing rules
 // may treat a connection otherwise than a bare address, and then the refusal is
 // only a warning.
 //
@@ -118,9 +145,7 @@ func (c *Checker) Check(ctx context.Context, target netip.AddrPort) (*Report, er
 		return r, nil
 	}
 	routed := len(r.findings)
-	if conn := c.connect(ctx, target, r); conn != nil {
-		_ = conn.Close() // it was accepted, and nothing was written
-	}
+	c.connects(ctx, target, r)
 	r.reconcile(routed)
 	return r, nil
 }
@@ -170,6 +195,8 @@ func (c *Checker) route(ctx context.Context, dst netip.Addr, endpoint string, r 
 		r.Route = &route
 		if f, bad := route.finding(dst, endpoint); bad {
 			r.add(f)
+		} else if f, inside := c.inside(route, dst, endpoint); inside {
+			r.add(f)
 		} else if !route.Usable() {
 			r.inconclusive(fmt.Sprintf("the route lookup gave a route of unknown kind %q", classify.Redact(string(route.Kind), 32)))
 		}
@@ -198,10 +225,18 @@ func (r *Report) reconcile(routed int) {
 	}
 	if r.Connect.Connected {
 		for i := range r.findings[:routed] {
+			if r.Route.Usable() {
+				continue
+			}
 			r.findings[i].Severity = classify.SeverityWarn
 			r.findings[i].Summary += ", yet a connection came about: connections are routed by more than the address here"
 		}
 		return
+	}
+	for i, f := range r.findings[:routed] {
+		if f.Severity == classify.SeverityInfo && len(r.findings) > routed {
+			r.findings[i].Severity = classify.SeverityWarn // it may explain the failure
+		}
 	}
 	refused := routed > 0 && !r.Route.Usable() && r.Connect.Errno != ""
 	for i, f := range slices.Backward(r.findings[routed:]) {

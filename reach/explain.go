@@ -1,0 +1,176 @@
+package reach
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// neighbourWait is how long a router looks for a machine on its network before
+// it says "host unreachable", at the least: RFC 4861 and Linux' ARP ask three
+// times, a second apart. A rule refuses at once.
+const neighbourWaitMS = 900
+
+// explain makes the finding of a failed connect as precise as the ICMP answer,
+// the route and the trace allow.
+func (c *Checker) explain(ctx context.Context, r *Report) {
+	if r.Connect == nil || r.Connect.Connected || len(r.findings) == 0 {
+		return
+	}
+	i := len(r.findings) - 1
+	f := &r.findings[i]
+	if !classifiedByAnswer(f.Cause) {
+		return
+	}
+	switch icmp := r.Connect.ICMP; {
+	case icmp != nil && icmp.Own:
+		*f = c.neighbourSilent(ctx, r, *f)
+	case icmp != nil:
+		*f = rejected(r, *f)
+	case r.Connect.TimedOut:
+		*f = silent(r, *f)
+	}
+	if r.Trace != nil {
+		*f = r.Trace.addFacts(*f)
+	}
+}
+
+// classifiedByAnswer: only what the network answered can be explained by it.
+func classifiedByAnswer(c classify.Cause) bool {
+	switch c {
+	case classify.RouteNoRouteToHost, classify.RouteNetworkUnreachable, classify.RouteIPv6Unreachable,
+		classify.RouteConnectTimeout, classify.RouteProhibited, classify.EndpointConnectionRefused:
+		return true
+	}
+	return false
+}
+
+// instead returns a finding of another cause in the place of f. It keeps the Go
+// error behind f, not the stage, whose sentence would be that of f's cause.
+func instead(f classify.Finding, cause classify.Cause, certainty classify.Certainty, summary string, alternatives ...classify.Cause) classify.Finding {
+	g := classify.New(cause, summary, f.Facts...)
+	g.Endpoint, g.Operation, g.Severity = f.Endpoint, f.Operation, f.Severity
+	g.Certainty, g.Alternatives = certainty, alternatives
+	err := f.Unwrap()
+	if stage, ok := err.(*classify.StageError); ok {
+		err = stage.Err
+	}
+	return g.WithError(err)
+}
+
+// neighbourSilent: this machine's own kernel found nobody on the link.
+func (c *Checker) neighbourSilent(ctx context.Context, r *Report, f classify.Finding) classify.Finding {
+	f = addFact(f, FactICMP, r.Connect.ICMP.String())
+	way := r.Route
+	if way == nil {
+		// Microseconds, and only when the connect has failed already.
+		if found, err := c.router().RouteTo(ctx, r.Target.Addr()); err == nil {
+			way = &found
+		}
+	}
+	switch {
+	case way == nil:
+		return f
+	case way.Gateway.IsValid():
+		f = way.addFacts(f)
+		return instead(f, classify.RouteNoRouteToHost, classify.CertaintyProven,
+			fmt.Sprintf("the gateway %v does not answer on %s, so no packet to %v leaves this machine's network", way.Gateway, orSomewhere(way.Interface), r.Target))
+	case way.OnLink && innerInterface(way.Interface):
+		f = way.addFacts(f)
+		return instead(f, classify.RouteOverlap, classify.CertaintyLikely,
+			fmt.Sprintf("packets to %v go to %s, a network inside this machine, where nobody answers for it", r.Target.Addr(), way.Interface), classify.RouteHostAbsent)
+	case way.OnLink:
+		f = way.addFacts(f)
+		return instead(f, classify.RouteHostAbsent, classify.CertaintyProven,
+			fmt.Sprintf("nobody answers for %v on the network of %s", r.Target.Addr(), orSomewhere(way.Interface)), classify.RouteOverlap)
+	}
+	return f
+}
+
+func orSomewhere(name string) string {
+	if name == "" {
+		return "the outgoing interface"
+	}
+	return name
+}
+
+// rejected: something on the path, or the host itself, refused by ICMP.
+func rejected(r *Report, f classify.Finding) classify.Finding {
+	icmp, to := r.Connect.ICMP, r.Target
+	before := f.Cause
+	f = addFact(f, FactICMP, icmp.String())
+	switch {
+	case icmp.From == to.Addr() && icmp.Kind == ICMPPortUnreachable:
+		// The code of a closed port stays; only that it was a rule is added.
+		f.Summary = fmt.Sprintf("%v refuses the connection by ICMP, as a REJECT rule on the host does", to)
+		return f
+	case icmp.From == to.Addr():
+		return instead(f, classify.RouteRejected, classify.CertaintyProven,
+			fmt.Sprintf("%v itself refuses the connection by ICMP (%s), as a filter on the host does", to, icmp.Kind), before)
+	case icmp.Kind == ICMPTimeExceeded:
+		return instead(f, classify.RouteRejected, classify.CertaintyProven,
+			fmt.Sprintf("the packets to %v run in a circle: the hop count ran out at %v", to, icmp.From), before)
+	case icmp.Kind == ICMPHostUnreachable && r.Connect.ElapsedMS >= neighbourWaitMS:
+		return instead(f, classify.RouteHostAbsent, classify.CertaintyLikely,
+			fmt.Sprintf("the router %v finds nobody who answers for %v on its network", icmp.From, to.Addr()), classify.RouteRejected)
+	}
+	return instead(f, classify.RouteRejected, classify.CertaintyProven,
+		fmt.Sprintf("%v refuses the connection to %v by ICMP: %s", icmp.From, to, icmp.Kind), before)
+}
+
+// silent: nothing came back. What the trace saw decides what may be suspected.
+func silent(r *Report, f classify.Finding) classify.Finding {
+	t := r.Trace
+	if sent := 1 + r.Connect.Retransmits; r.Connect.Retransmits > 0 {
+		f = addFact(f, FactSYNs, strconv.Itoa(sent))
+	}
+	if r.Connect.Source.IsValid() {
+		f = addFact(f, classify.FactSource, r.Connect.Source.Addr().String())
+	}
+	if t == nil || f.Cause != classify.RouteConnectTimeout {
+		return f
+	}
+	switch {
+	case t.Rejected != nil && !t.Rejected.Own:
+		return instead(addFact(f, FactICMP, t.Rejected.String()), classify.RouteRejected, classify.CertaintyLikely,
+			fmt.Sprintf("%v gave no answer, and a trace to the same port met a refusal by %v: %s", r.Target, t.Rejected.From, t.Rejected.Kind), classify.RouteConnectTimeout)
+	case t.Reached:
+		return instead(f, classify.RouteIntermittent, classify.CertaintyLikely,
+			fmt.Sprintf("%v gave no answer to one connect and answered another a moment later", r.Target), classify.RouteConnectTimeout)
+	case len(t.Others) > 0:
+		// The address lives and its answers come back: it is this port.
+		f.Summary += fmt.Sprintf("; the same address answers on %s, so the way back exists and this port is filtered", t.Others[0].Door)
+		f.Certainty = classify.CertaintyProven
+		return f
+	case t.Answered() == 0:
+		f.Summary += "; no router on the way answered a trace, which proves nothing of them"
+		return f
+	}
+	last := t.LastHop()
+	return instead(f, classify.RouteReturnPathSuspected, classify.CertaintyPossible,
+		fmt.Sprintf("%v gave no answer; the last router that answers for the same port is %v (hop %d). Either no way leads back from there, or the target's or that router's filter drops in silence", r.Target, last.Address, last.Number),
+		classify.RouteConnectTimeout, classify.RouteNoReturnRoute)
+}
+
+// addFacts returns f with what the trace saw.
+func (t *Trace) addFacts(f classify.Finding) classify.Finding {
+	var names []string
+	for _, h := range t.Hops {
+		if h.Address.IsValid() {
+			names = append(names, h.Address.String())
+		} else {
+			names = append(names, "*")
+		}
+	}
+	f = addFact(f, FactHops, strings.Join(names, " "))
+	if last := t.LastHop(); last.Address.IsValid() {
+		f = addFact(f, FactLastHop, last.Address.String())
+	}
+	for _, o := range t.Others {
+		f = addFact(f, FactOther, o.Door+" "+o.Answer)
+	}
+	return f
+}
