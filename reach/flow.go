@@ -3,8 +3,8 @@ package reach
 // Flow is what the kernel counted of one TCP connection (TCP_INFO). Linux only;
 // zero elsewhere.
 type Flow struct {
-	// SentBytes counts payload, repeats included; AckedBytes what the peer has
-	// confirmed; ReceivedBytes what arrived in order.
+	// SentBytes counts payload, without repeats; AckedBytes what the peer has
+	// confirmed of it; ReceivedBytes what arrived in order.
 	SentBytes     int64 `json:"sentBytes"`
 	AckedBytes    int64 `json:"ackedBytes"`
 	ReceivedBytes int64 `json:"receivedBytes"`

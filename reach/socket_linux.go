@@ -3,6 +3,7 @@ package reach
 import (
 	"context"
 	"encoding/binary"
+	"net"
 	"net/netip"
 	"syscall"
 
@@ -110,8 +111,8 @@ func flowOf(fd int) Flow {
 		return Flow{}
 	}
 	return Flow{
-		SentBytes:     int64(info.Bytes_sent),
-		AckedBytes:    int64(info.Bytes_acked),
+		SentBytes:     int64(info.Bytes_sent - info.Bytes_retrans),
+		AckedBytes:    min(max(int64(info.Bytes_acked)-1, 0), int64(info.Bytes_sent-info.Bytes_retrans)), // SYN and FIN count too
 		ReceivedBytes: int64(info.Bytes_received),
 		Retransmits:   int(info.Total_retrans),
 		Segment:       int(info.Snd_mss),
@@ -119,6 +120,20 @@ func flowOf(fd int) Flow {
 		OutOfOrder:    int(info.Rcv_ooopack),
 		roundTrip:     int64(info.Rtt),
 	}
+}
+
+// flowOfConn is flowOf for an open connection; zero if it shows no socket.
+func flowOfConn(conn net.Conn) (flow Flow) {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return Flow{}
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return Flow{}
+	}
+	_ = raw.Control(func(fd uintptr) { flow = flowOf(int(fd)) }) // closed = nothing to see
+	return flow
 }
 
 // sourceOf returns the address that the socket sends from.
