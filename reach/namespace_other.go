@@ -21,3 +21,6 @@ type place struct{}
 func here() place { return place{} }
 
 func (place) path() string { return "" }
+
+// namespaceName: namespaces have no names here.
+func namespaceName(string) string { return "" }

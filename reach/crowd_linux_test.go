@@ -1,0 +1,185 @@
+package reach_test
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/reach"
+)
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(list)
+}
+
+// This and the next test are not parallel: they count what the whole process
+// holds.
+//
+// A thousand addresses that stay silent, on one Checker, with real sockets.
+func TestThousandSilentAddressesAtOnce(t *testing.T) {
+	p := newPath(t)
+	p.r1.sink("10.99.0.0/16")
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	if limit.Cur < 4000 {
+		t.Skipf("needs 4000 descriptors, has %d", limit.Cur)
+	}
+	c := p.checker()
+	c.Limit = 2 * time.Second
+	goroutines, files := runtime.NumGoroutine(), descriptors(t)
+	reports := make([]*reach.Report, 1000)
+	traced := 0
+	var wg sync.WaitGroup
+	for i := range reports {
+		wg.Go(func() {
+			r, err := c.Check(t.Context(), netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 99, byte(i / 250), byte(1 + i%250)}), 443))
+			if assert.NoError(t, err) {
+				reports[i] = r
+			}
+		})
+	}
+	wg.Wait()
+	for _, r := range reports {
+		require.NotNil(t, r)
+		if assert.NotNil(t, r.Connect, "%+v", r) {
+			assert.True(t, r.Connect.TimedOut)
+		}
+		require.Len(t, r.Findings(), 1)
+		if r.Trace != nil && len(r.Trace.Hops) > 0 {
+			traced++
+		}
+	}
+	assert.Positive(t, traced)
+	assert.LessOrEqual(t, descriptors(t), files+4, "descriptors left")
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines+4 }, 10*time.Second, 10*time.Millisecond, "goroutines left")
+}
+
+// Out of descriptors, nothing is said about the target. The limit is the whole
+// process's, so a process of its own takes it.
+func TestOutOfDescriptors(t *testing.T) {
+	const child = "REACH_TEST_OUT_OF_DESCRIPTORS"
+	if os.Getenv(child) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestOutOfDescriptors$", "-test.v")
+		cmd.Env = append(os.Environ(), child+"=1")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "--- PASS")
+		return
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	to := l.Addr().(*net.TCPAddr).AddrPort()
+	c := &reach.Checker{}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: 64}))
+	var held []*os.File
+	for {
+		f, err := os.Open("/dev/null")
+		if err != nil {
+			require.ErrorIs(t, err, unix.EMFILE)
+			break
+		}
+		held = append(held, f)
+	}
+	for free := range 4 {
+		r, err := c.Check(t.Context(), to)
+		require.NoError(t, err)
+		switch {
+		case free == 0:
+			assert.Contains(t, r.Inconclusive, "file descriptors", "%+v", r)
+			assert.Equal(t, classify.NodeLocalLimit, r.Findings()[0].Cause)
+			trace, err := c.Trace(t.Context(), to)
+			require.NoError(t, err)
+			assert.Contains(t, trace.Inconclusive, "EMFILE")
+		case r.Connect != nil && r.Connect.Connected:
+			// Enough to connect, if not to watch the socket as well.
+			assert.NotContains(t, causes(r), classify.RouteConnectTimeout)
+		}
+		require.NoError(t, held[free].Close())
+	}
+	for _, f := range held[4:] {
+		_ = f.Close()
+	}
+	r, err := c.Check(t.Context(), to)
+	require.NoError(t, err)
+	assert.True(t, r.Held(), "%+v", r)
+}
+
+// No answer anywhere: connect, trace and candidates within the limit of the
+// connect, all addresses at once.
+func TestSilenceIsReportedWithinTheLimit(t *testing.T) {
+	t.Parallel()
+	p := newPath(t)
+	p.r1.sink("10.99.0.0/16")
+	c := p.checker()
+	c.Limit = 0 // the default, 5 s
+	start := time.Now()
+	all, err := c.CheckAll(t.Context(), netip.MustParseAddrPort("10.99.0.4:443"), netip.MustParseAddrPort("10.99.0.5:443"), netip.MustParseAddrPort("10.99.0.6:5000"))
+	require.NoError(t, err)
+	// Not a measurement: six times the limit would mean that they ran in turn.
+	assert.Less(t, time.Since(start), 14*time.Second)
+	for _, r := range all.Reports {
+		require.NotNil(t, r.Trace)
+		assert.LessOrEqual(t, r.Trace.ElapsedMS, int64(4500))
+		assert.Equal(t, hop1, r.Trace.LastHop().Address)
+		require.Equal(t, []classify.Cause{classify.RouteReturnPathSuspected}, causes(r))
+	}
+}
+
+// links is a file tree whose links are text, as those of /proc are.
+type links map[string]string
+
+func (l links) Open(name string) (fs.File, error) {
+	return fstest.MapFS{}.Open(name)
+}
+func (l links) ReadLink(name string) (string, error) {
+	if text, ok := l[name]; ok {
+		return text, nil
+	}
+	return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrNotExist}
+}
+func (l links) Lstat(name string) (fs.FileInfo, error) {
+	return nil, &fs.PathError{Op: "lstat", Path: name, Err: errors.ErrUnsupported}
+}
+
+func TestVantage(t *testing.T) {
+	t.Parallel()
+	own := reach.System{}.Vantage(nil)
+	require.True(t, strings.HasPrefix(own.Namespace, "net:["), "%+v", own)
+	assert.NotEmpty(t, own.Reason)
+	for name, tc := range map[string]struct {
+		tree links
+		want string
+	}{
+		"nothing to be seen":     {links{}, reach.VantageUnknown},
+		"process 1 is elsewhere": {links{"proc/1/ns/net": "net:[1]"}, reach.VantageOther},
+		"the machine's":          {links{"proc/1/ns/net": own.Namespace, "proc/self/ns/net": own.Namespace, "proc/1/ns/pid": "pid:[4026531836]"}, reach.VantageHost},
+	} {
+		v := reach.System{}.Vantage(tc.tree)
+		assert.Equal(t, tc.want, v.Whose, "%s: %+v", name, v)
+		assert.NotEmpty(t, v.Reason)
+	}
+	other := newSpace(t)
+	v := reach.System{Namespace: other.path}.Vantage(links{"proc/1/ns/net": own.Namespace})
+	assert.NotEqual(t, own.Namespace, v.Namespace)
+	assert.Equal(t, reach.VantageOther, v.Whose, "%+v", v)
+	v = reach.System{Namespace: "/no/such"}.Vantage(nil)
+	assert.Equal(t, reach.VantageUnknown, v.Whose)
+}
