@@ -1,5 +1,11 @@
 package reach
 
+import (
+	"net"
+	"sync"
+	"syscall"
+)
+
 // Flow is what the kernel counted of one TCP connection (TCP_INFO). Linux only;
 // zero elsewhere.
 type Flow struct {
@@ -19,4 +25,58 @@ type Flow struct {
 	OutOfOrder int `json:"outOfOrder,omitempty"`
 
 	roundTrip int64 // smoothed, in microseconds
+}
+
+// keptFlow counts a connection also after an exchange has closed it, as
+// crypto/tls does when its context ends.
+type keptFlow struct {
+	net.Conn // what the exchange gets
+	counting *countingConn
+}
+
+func keepFlow(conn net.Conn) keptFlow {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return keptFlow{Conn: conn} // shows no socket
+	}
+	c := &countingConn{Conn: conn, raw: sc}
+	return keptFlow{c, c}
+}
+
+func (k keptFlow) flow() Flow {
+	if k.counting == nil {
+		return Flow{}
+	}
+	k.counting.look()
+	return k.counting.last
+}
+
+// countingConn looks at its socket before it closes it.
+type countingConn struct {
+	net.Conn
+	raw syscall.Conn
+
+	mu     sync.Mutex // held for a system call that does not wait
+	closed bool
+	last   Flow
+}
+
+// SyscallConn lets callers set options, as on the connection itself.
+func (c *countingConn) SyscallConn() (syscall.RawConn, error) { return c.raw.SyscallConn() }
+
+// look reads the counters, unless the socket is closed.
+func (c *countingConn) look() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.last = flowOfConn(c.Conn)
+	}
+}
+
+func (c *countingConn) Close() error {
+	c.look()
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	return c.Conn.Close()
 }

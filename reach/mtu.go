@@ -158,8 +158,34 @@ func (c *Checker) CheckMTU(ctx context.Context, target netip.AddrPort, exchanges
 		return r, nil
 	}
 	r.judge(exchanges[0].Name)
+	if r.Verdict == MTUBlackHole && (r.Attempts[0].doubtful(r.Lost) || r.Attempts[1].doubtful(r.Lost)) {
+		// Once more, now that the kernel may know the size.
+		again := Attempt{Exchange: r.Attempts[0].Exchange}
+		again.run(ctx, target, "", dial, runs[0])
+		if again.Worked || ctx.Err() != nil {
+			r.Attempts[1] = again
+			r.Passed, r.Lost, r.Direction, r.finding = 0, 0, "", nil
+			if ctx.Err() != nil {
+				r.Verdict, r.Inconclusive = MTUUnknown, endedReason(ctx, "the size of packets")
+				return r, nil
+			}
+			r.judge(exchanges[0].Name)
+		}
+	}
 	return r, nil
 }
+
+// doubtful: the failure may have another reason than a silent loss of that size.
+// A router may have told the kernel the size just then, or the connection began
+// with a repeated SYN, after which the kernel waits for seconds before it repeats
+// anything (RFC 6298).
+func (a Attempt) doubtful(lost int) bool {
+	return a.Flow.PathMTU > 0 && a.Flow.PathMTU <= lost || a.Flow.roundTrip > slowStart
+}
+
+// slowStart, in microseconds: more than any path has, less than the first repeat
+// of a SYN.
+const slowStart = 800_000
 
 type segmentDial func(ctx context.Context, target netip.AddrPort, from string, mss int) (net.Conn, error)
 
@@ -202,13 +228,14 @@ func (a *Attempt) run(ctx context.Context, target netip.AddrPort, from string, d
 		a.Error = boundedText(err)
 		return
 	}
-	defer conn.Close()
+	kept := keepFlow(conn)
+	defer kept.Close()
 	a.Connected = true
 	// An exchange that forgets its context ends with the connection's deadline.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	err = exchange(ctx, conn)
-	a.Flow = flowOfConn(conn)
+	err = exchange(ctx, kept.Conn)
+	a.Flow = kept.flow()
 	if err == nil {
 		a.Worked = true
 		return

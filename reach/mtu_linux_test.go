@@ -20,7 +20,8 @@ import (
 // swap sends a request of one size and wants an answer of another, as a TLS
 // handshake does.
 func swap(name string, request, answer int) reach.Exchange {
-	return reach.Exchange{Name: name, Run: func(_ context.Context, conn net.Conn) error {
+	return reach.Exchange{Name: name, Run: func(ctx context.Context, conn net.Conn) error {
+		defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // as crypto/tls does
 		head := binary.BigEndian.AppendUint32(nil, uint32(request))
 		head = binary.BigEndian.AppendUint32(head, uint32(answer))
 		if _, err := conn.Write(append(head, bytes.Repeat([]byte{7}, request)...)); err != nil {
@@ -100,6 +101,7 @@ func TestMTU(t *testing.T) {
 			require.Len(t, r.Findings(), 1)
 			assert.Equal(t, tc.cause, r.Findings()[0].Cause)
 			assert.Equal(t, registry.String(), r.Findings()[0].Endpoint)
+			assert.Positive(t, r.Attempts[0].Flow.SentBytes, "counted although the exchange closed it")
 		})
 	}
 }

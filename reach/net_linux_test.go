@@ -245,6 +245,16 @@ func newPath(t *testing.T) *path {
 	p.r2.route("2001:db8:1::/64", "2001:db8:2::1", 0)
 	p.reg.route("0.0.0.0/0", "10.20.3.1", 0)
 	p.reg.route("::/0", "2001:db8:3::1", 0)
+	// New links lose their first packets while the neighbours get to know each
+	// other.
+	from := reach.System{Namespace: p.node.path}
+	warm := &reach.Checker{Router: from, Dialer: from, NoTrace: true}
+	for _, to := range []netip.AddrPort{registry, registry6} {
+		require.Eventually(t, func() bool {
+			r, err := warm.Check(t.Context(), to)
+			return err == nil && r.Connect != nil && r.Connect.Errno == "ECONNREFUSED" && r.Connect.Retransmits == 0
+		}, 20*time.Second, time.Millisecond)
+	}
 	return p
 }
 
