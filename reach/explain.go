@@ -9,7 +9,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// neighbourWait is how long a router looks for a machine on its network before
+// neighbourWaitMS is how long a router looks for a machine on its network before
 // it says "host unreachable", at the least: RFC 4861 and Linux' ARP ask three
 // times, a second apart. A rule refuses at once.
 const neighbourWaitMS = 900
@@ -26,6 +26,9 @@ func (c *Checker) explain(ctx context.Context, r *Report) {
 		return
 	}
 	switch icmp := r.Connect.ICMP; {
+	case icmp != nil && icmp.Own && icmp.Kind != ICMPHostUnreachable:
+		*f = instead(addFact(*f, FactICMP, icmp.String()), classify.RouteProhibited, classify.CertaintyProven,
+			fmt.Sprintf("a packet filter of this machine itself refuses connections to %v (%s)", r.Target, icmp.Kind), f.Cause)
 	case icmp != nil && icmp.Own:
 		*f = c.neighbourSilent(ctx, r, *f)
 	case icmp != nil:
@@ -64,6 +67,11 @@ func instead(f classify.Finding, cause classify.Cause, certainty classify.Certai
 // neighbourSilent: this machine's own kernel found nobody on the link.
 func (c *Checker) neighbourSilent(ctx context.Context, r *Report, f classify.Finding) classify.Finding {
 	f = addFact(f, FactICMP, r.Connect.ICMP.String())
+	certainty := classify.CertaintyProven
+	if r.Connect.ElapsedMS < neighbourWaitMS {
+		// Another connect may have waited already; or it is a rule that says so.
+		certainty = classify.CertaintyLikely
+	}
 	way := r.Route
 	if way == nil {
 		// Microseconds, and only when the connect has failed already.
@@ -76,16 +84,16 @@ func (c *Checker) neighbourSilent(ctx context.Context, r *Report, f classify.Fin
 		return f
 	case way.Gateway.IsValid():
 		f = way.addFacts(f)
-		return instead(f, classify.RouteNoRouteToHost, classify.CertaintyProven,
-			fmt.Sprintf("the gateway %v does not answer on %s, so no packet to %v leaves this machine's network", way.Gateway, orSomewhere(way.Interface), r.Target))
+		return instead(f, classify.RouteNoRouteToHost, certainty,
+			fmt.Sprintf("the gateway %v does not answer on %s, so no packet to %v leaves this machine's network", way.Gateway, orSomewhere(way.Interface), r.Target), classify.RouteProhibited)
 	case way.OnLink && innerInterface(way.Interface):
 		f = way.addFacts(f)
 		return instead(f, classify.RouteOverlap, classify.CertaintyLikely,
 			fmt.Sprintf("packets to %v go to %s, a network inside this machine, where nobody answers for it", r.Target.Addr(), way.Interface), classify.RouteHostAbsent)
 	case way.OnLink:
 		f = way.addFacts(f)
-		return instead(f, classify.RouteHostAbsent, classify.CertaintyProven,
-			fmt.Sprintf("nobody answers for %v on the network of %s", r.Target.Addr(), orSomewhere(way.Interface)), classify.RouteOverlap)
+		return instead(f, classify.RouteHostAbsent, certainty,
+			fmt.Sprintf("nobody answers for %v on the network of %s", r.Target.Addr(), orSomewhere(way.Interface)), classify.RouteOverlap, classify.RouteProhibited)
 	}
 	return f
 }

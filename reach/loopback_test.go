@@ -99,3 +99,29 @@ func BenchmarkCheckRoute(b *testing.B) {
 		}
 	}
 }
+
+// What a check is held against: the connect alone.
+func BenchmarkDialLoopback(b *testing.B) {
+	to := listen(b).String()
+	var d net.Dialer
+	for b.Loop() {
+		conn, err := d.DialContext(b.Context(), "tcp", to)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = conn.Close()
+	}
+}
+
+// A check without the route lookup.
+func BenchmarkConnectLoopback(b *testing.B) {
+	to := listen(b)
+	c := &reach.Checker{}
+	for b.Loop() {
+		r, conn, err := c.Connect(b.Context(), to)
+		if err != nil || conn == nil {
+			b.Fatal(r, err)
+		}
+		_ = conn.Close()
+	}
+}

@@ -120,6 +120,41 @@ func TestPathRejected(t *testing.T) {
 	}
 }
 
+// Two routers that send the packets to each other.
+func TestPathLoop(t *testing.T) {
+	t.Parallel()
+	p := newPath(t)
+	p.r2.route("10.20.3.4/32", "10.20.2.1", 0)
+	r := check(t, p.checker(), registry)
+	require.Equal(t, []classify.Cause{classify.RouteRejected}, causes(r), "%+v", r.Connect)
+	assert.Equal(t, reach.ICMPTimeExceeded, r.Connect.ICMP.Kind)
+	assert.Contains(t, r.Findings()[0].Summary, "circle")
+	require.NotNil(t, r.Trace)
+	assert.Len(t, r.Trace.Hops, 30)
+	assert.False(t, r.Trace.Reached)
+}
+
+// The first SYN gets lost, a later one arrives: a warning, and no trace of it.
+func TestPathLosesAPacket(t *testing.T) {
+	t.Parallel()
+	p := newPath(t)
+	p.reg.serve(registry.String(), nil)
+	p.r1.route("10.20.3.4/32", "", unix.RTN_BLACKHOLE)
+	repaired := make(chan struct{})
+	time.AfterFunc(200*time.Millisecond, func() { // before the second SYN, after 1 s
+		defer close(repaired)
+		p.r1.unroute("10.20.3.4/32")
+	})
+	c := p.checker()
+	c.Limit = 0
+	r := check(t, c, registry)
+	<-repaired
+	assert.True(t, r.Held(), "%+v", r.Connect)
+	assert.Positive(t, r.Connect.Retransmits)
+	require.Equal(t, []classify.Cause{classify.RouteIntermittent}, causes(r))
+	assert.Equal(t, classify.SeverityWarn, r.Findings()[0].Severity)
+}
+
 func TestPathPortClosed(t *testing.T) {
 	t.Parallel()
 	p := newPath(t)
