@@ -150,9 +150,8 @@ func silent(r *Report, f classify.Finding) classify.Finding {
 			fmt.Sprintf("%v gave no answer to one connect and answered another a moment later", r.Target), classify.RouteConnectTimeout)
 	case len(t.Others) > 0:
 		// The address lives and its answers come back: it is this port.
-		f.Summary += fmt.Sprintf("; the same address answers on %s, so the way back exists and this port is filtered", t.Others[0].Door)
-		f.Certainty = classify.CertaintyProven
-		return f
+		return instead(f, classify.RouteConnectTimeout, classify.CertaintyProven,
+			fmt.Sprintf("%s; the same address answers on %s, so a way back exists and this port is filtered", f.Summary, t.Others[0].Door), f.Alternatives...)
 	case t.Answered() == 0:
 		f.Summary += "; no router on the way answered a trace, which proves nothing of them"
 		return f

@@ -180,15 +180,6 @@ func (s *space) sink(dst string) {
 	})
 }
 
-func (s *space) mtu(name string, mtu int) {
-	s.t.Helper()
-	s.with(func(h *netlink.Handle) {
-		l, err := h.LinkByName(name)
-		require.NoError(s.t, err)
-		require.NoError(s.t, h.LinkSetMTU(l, mtu))
-	})
-}
-
 // serve accepts connections in the namespace and hands each to f, which closes
 // it; nil = it is held until the test ends.
 func (s *space) serve(address string, f func(net.Conn)) {

@@ -61,14 +61,6 @@ func (c *Checker) limit() time.Duration {
 	return connectLimit
 }
 
-func (c *Checker) dialer() Dialer {
-	if c.Dialer != nil {
-		return c.Dialer
-	}
-	// The address is a literal, so there is no lookup and nothing to race.
-	return &net.Dialer{FallbackDelay: -1, KeepAlive: -1}
-}
-
 func (c *Checker) router() Router {
 	if c.Router != nil {
 		return c.Router
