@@ -2,7 +2,6 @@ package pullwalk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -27,7 +26,10 @@ type diagnosis struct {
 	limits    Limits
 	budget    time.Duration
 	hurried   bool // the budget cuts limits below what the runtimes would wait
-	unsure    bool // it is not known whether the runtime's configuration is in force
+	way       endpoints.Way
+	store     *endpoints.ContentStore // nil = another runtime's
+	seen      tlsauth.Seen            // what the TLS checks of this diagnosis learn from each other
+	unsure    bool                    // it is not known whether the runtime's configuration is in force
 	userAgent string
 	allow     func(netip.AddrPort) error
 	dns       *dnscheck.Checker
@@ -108,6 +110,7 @@ func (o *Options) fillIn() {
 type files struct {
 	view       *view
 	viewErr    error
+	store      *endpoints.ContentStore
 	settings   dnscheck.Settings
 	configured []endpoints.Source
 	findings   []classify.Finding
@@ -120,12 +123,15 @@ func (d *diagnosis) read() files {
 		return f
 	}
 	f.settings = dnscheck.ReadSettingsFrom(f.view.files)
-	config := f.view.FS
-	if rt := f.view.runtime.Name; rt == "crio" || rt == "dockerd" {
-		config = nil // what is left of a containerd's configuration means nothing to it
+	rt := f.view.runtime
+	f.configured, f.findings, f.err = endpoints.SourcesOf(f.view.FS, rt.Name, rt.ConfigFile, d.ref)
+	for _, c := range f.configured {
+		f.findings = append(f.findings, endpoints.JudgeProxy(f.view.proxyEnv, endpoints.ProxiedURL{URL: c.Base})...)
 	}
-	f.configured, f.findings, f.err = endpoints.Sources(config, f.view.runtime.ConfigFile, d.ref)
-	f.err = errors.Join(f.err, endpoints.Unmodelled(f.view.FS, f.view.runtime.Name, d.ref))
+	f.findings = distinct(f.findings)
+	if f.view.FS != nil && endpoints.WayOf(rt.Name) == endpoints.WayContainerd {
+		f.store, _ = endpoints.OpenContentStore(f.view.FS, rt.ConfigFile)
+	}
 	if f.view.netns == "other" && !f.view.hasRuntime {
 		v := classify.New(classify.NodeVantageNotNode, "This ran in another network namespace than the node's, and no container runtime shares it: what holds here need not hold for the node.")
 		v.Severity = classify.SeverityWarn
@@ -151,7 +157,8 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 		res.Started, res.ElapsedMS = started.UTC(), time.Since(started).Milliseconds()
 		return res, nil
 	}
-	d.view, d.settings = f.view, f.settings
+	d.store = f.store
+	d.view, d.settings, d.way = f.view, f.settings, endpoints.WayOf(f.view.runtime.Name)
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}
 	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect}
 	d.notify = newNotifier(&d.opts)

@@ -15,6 +15,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
@@ -194,7 +195,9 @@ func (e *endpoint) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 	first := make(chan net.Conn, 1)
 	first <- open
 	return &tlsauth.Checker{
-		Roots: e.d.view.Node.Roots, Trust: e.d.view.roots, CA: e.src.tls.ca, Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
+		Roots: e.d.view.Node.Roots, Trust: e.d.view.roots, FS: e.d.view.FS,
+		CA: e.src.tls.ca, CASource: e.src.tls.by, ClientPairs: e.src.tls.pairs, SkipVerify: e.src.tls.skipVerify,
+		RuntimeStarted: e.d.view.runtime.Started, Seen: &e.d.seen, Segments: e.segments(), Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
 		Dialer: tlsauth.DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			select {
 			case c := <-first:
@@ -205,4 +208,18 @@ func (e *endpoint) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 			return c, err
 		}),
 	}
+}
+
+// segments clamps segments where the sockets are the system's own, to tell a
+// silent server from a path that loses large packets.
+func (e *endpoint) segments() tlsauth.SegmentDialer {
+	switch d := e.d.view.Node.Dialer.(type) {
+	case nil:
+		if e.via == nil {
+			return reach.System{}
+		}
+	case reach.SegmentDialer:
+		return d
+	}
+	return nil
 }

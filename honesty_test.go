@@ -17,6 +17,7 @@ import (
 
 	"github.com/pullwalk/pullwalk"
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/lab"
 	"github.com/pullwalk/pullwalk/reach"
 )
@@ -83,8 +84,8 @@ func (g *seen) checkServed(t *testing.T, e pullwalk.Endpoint, st pullwalk.Step) 
 	case pullwalk.StepToken:
 		require.NotNil(t, st.Access, what)
 		assert.NotZero(t, g.lab.Token.Count("", "/token", 200), what)
-	case pullwalk.StepSettings:
-	case pullwalk.StepChallenge, pullwalk.StepResolve, pullwalk.StepManifest, pullwalk.StepConfig, pullwalk.StepLayer:
+	case pullwalk.StepSettings, pullwalk.StepStore: // files of the node
+	case pullwalk.StepPing, pullwalk.StepChallenge, pullwalk.StepResolve, pullwalk.StepManifest, pullwalk.StepConfig, pullwalk.StepLayer:
 		g.checkRequest(t, what, e, st)
 	default:
 		t.Errorf("%s: no rule says what it needs", what)
@@ -99,8 +100,8 @@ func (g *seen) checkRequest(t *testing.T, what string, e pullwalk.Endpoint, st p
 	u, err := url.Parse(r.URL)
 	require.NoError(t, err)
 	served := slices.ContainsFunc(g.served(e.Host), func(have lab.Request) bool {
-		implicit := have.Status == 0 && r.Method == http.MethodHead && r.Status == 200 // not counted by the lab
-		return have.Method == r.Method && have.Path == u.Path && (have.Status == r.Status || implicit) && have.Bytes >= r.Bytes
+		implicit := have.Status == 0 && r.Method == http.MethodHead && r.Status == 200                                                                                      // not counted by the lab
+		return have.Method == r.Method && have.Path == u.Path && (have.Status == r.Status || implicit) && (have.Bytes >= r.Bytes || r.Outcome == endpoints.OutcomeRedirect) // a resumed blob carries what came before
 	})
 	assert.True(t, served, "%s, and %s never served %s %s with %d and %d bytes", what, e.Host, r.Method, u.Path, r.Status, r.Bytes)
 	if st.ID == pullwalk.StepChallenge {

@@ -16,26 +16,27 @@ import (
 
 // authorize resolves the reference: without identity first, as the runtimes do,
 // then with each credential in the keychain's order until one may read. It
-// returns the report of the request that held, nil if none did.
-func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk) *endpoints.RequestReport {
+// returns the report of the request that held, nil if none did, and that of the
+// first one.
+func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk) (held, first *endpoints.RequestReport) {
 	st := s.resolve(ctx, reg, w, 0)
 	if st.ID != StepChallenge {
 		if st.Status.passes() {
-			return st.Request
+			return st.Request, st.Request
 		}
-		return nil
+		return nil, st.Request
 	}
-	first := st.Request
+	first = st.Request
 	if s.d.opts.Pull == Connect {
 		if _, ch, err := s.tokenHost(ctx, first); err != nil {
 			reg.record(s.judge(ch, tlsauth.Offer{Info: tlsauth.CredentialInfo{Source: "anonymous"}}, wire.TokenResult{Err: err}), 0)
 		}
-		return first
+		return first, first
 	}
 	creds, step := s.d.credentials(ctx)
 	if step != nil {
 		reg.record(*step, 0)
-		return nil
+		return nil, first
 	}
 	for i, c := range creds {
 		if !s.identify(ctx, reg, w, first, c, i) {
@@ -44,13 +45,13 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 		if st := s.resolve(ctx, reg, w, i+1); st.Status.passes() && st.Request != nil {
 			s.supersede(reg, i)
 			s.d.setIdentity(c.Info)
-			return st.Request
+			return st.Request, first
 		}
 	}
 	if len(creds) > 0 {
 		s.d.setIdentity(creds[0].Info)
 	}
-	return nil
+	return nil, first
 }
 
 // basicRefused reads a 401 to a request that carried user and password itself: no
@@ -127,7 +128,7 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 	}
 	fetch := func(ctx context.Context) outcome {
 		return e.request(ctx, Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
-			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: s.ref.Repository, Credential: c.Secret, UserAgent: s.d.userAgent})
+			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: s.ref.Repository, Credential: c.Secret, UserAgent: s.d.userAgent, Way: s.d.way.Token()})
 			if res.Err != nil && ctx.Err() != nil {
 				return outcome{Step: Step{ID: StepToken, Status: StatusInconclusive, Reason: reasonOf(ctx)}}
 			}

@@ -44,7 +44,7 @@ var importRules = []importRule{
 	{"github.com/vishvananda/netlink/...", []string{"reach"}, "the kernel's routes"},
 	{"golang.org/x/sys/...", []string{"reach", "internal/simnet"}, "error numbers and routes"},
 	{"github.com/pelletier/go-toml/v2/...", []string{"endpoints"}, "containerd's configuration"},
-	{"sigs.k8s.io/yaml/...", []string{"internal/noderuntime", "tlsauth"}, "Kubernetes' files"},
+	{"sigs.k8s.io/yaml/...", []string{"internal/noderuntime", "endpoints", "tlsauth"}, "Kubernetes' files"},
 	{"golang.org/x/net/...", []string{"reach", "endpoints"}, "the routing tables of BSD, and proxies as the runtimes choose them"},
 	{"golang.org/x/tools/...", nil, "tests only"},
 	{"github.com/stretchr/testify/...", nil, "tests only"},
@@ -75,7 +75,7 @@ func librarySources(t *testing.T) []sourceFile {
 			return err
 		case d.IsDir() && name != ".":
 			_, own := os.Stat(filepath.Join(name, "go.mod"))
-			if own == nil || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" {
+			if own == nil || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || name == "test" {
 				return filepath.SkipDir
 			}
 			return nil

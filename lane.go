@@ -166,7 +166,6 @@ func (l *lane) dial(ctx context.Context) (net.Conn, *reach.Report, error) {
 
 func (l *lane) tls(ctx context.Context, open net.Conn) outcome {
 	s := Step{ID: StepTLS}
-	set := l.e.src.tls
 	if err := l.e.d.view.rootsErr; err != nil {
 		_ = open.Close()
 		return outcome{Step: questionFailed(s, err)}
@@ -178,18 +177,7 @@ func (l *lane) tls(ctx context.Context, open net.Conn) outcome {
 		return outcome{Step: questionFailed(s, err)}
 	}
 	s.TLS = rep
-	findings := rep.Findings()
-	if set.skipVerify {
-		f := classify.New(classify.TLSVerificationOff, fmt.Sprintf("Certificate verification is off for %s: %s.", l.e.host, set.by), classify.Fact{Key: classify.FactFile, Value: set.by})
-		f.Severity = classify.SeverityWarn
-		if hasSeverity(findings, classify.SeverityFail) && len(rep.Chain) > 0 {
-			// The runtime goes on here. We send nothing over an unverified connection,
-			// so what lies behind is not known.
-			return outcome{Step: settle(s, false, "the runtime does not verify this certificate; nothing is sent over an unverified connection", append(warned(findings), f))}
-		}
-		findings = append(findings, f)
-	}
-	return outcome{Step: settle(s, rep.Held(), rep.Inconclusive, findings), conn: conn}
+	return outcome{Step: settle(s, rep.Held(), rep.Inconclusive, rep.Findings()), conn: conn}
 }
 
 // tlsTarget is the address as the TLS report names it; a tunnel has none.

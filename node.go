@@ -61,6 +61,7 @@ type view struct {
 	hostName    string
 	netns       string
 	proxySource string
+	proxyEnv    map[string]string
 }
 
 // resolve fills in the defaults. It fails only for a node view that cannot be
@@ -122,6 +123,7 @@ func (v *view) chooseProxy(own bool) {
 	case own:
 		env, v.proxySource = noderuntime.OwnEnviron(), "environment of this process"
 	}
+	v.proxyEnv = env
 	if !namesProxy(env) {
 		v.proxySource = ""
 	}

@@ -125,10 +125,12 @@ const (
 	StepConnect   StepID = "connect"   // TCP connects
 	StepTunnel    StepID = "tunnel"    // the proxy opens a tunnel
 	StepTLS       StepID = "tls"       // TLS is verified
+	StepPing      StepID = "ping"      // the registry's API answers; containerd never asks it
 	StepChallenge StepID = "challenge" // the registry says which token it wants
 	StepToken     StepID = "token"     // the token server gives one
 	StepResolve   StepID = "resolve"   // the tag or digest of the image exists and may be read
 	StepManifest  StepID = "manifest"  // an index or manifest, by digest
+	StepStore     StepID = "store"     // what of the image lies on the node already
 	StepConfig    StepID = "config"    // the configuration blob
 	StepLayer     StepID = "layer"     // one layer
 )
@@ -167,6 +169,9 @@ type Proof struct {
 	Digest string `json:"digest"` // of the manifest or index that the reference led to
 	Layers int    `json:"layers"`
 	Bytes  int64  `json:"bytes"` // configuration and layers, as transferred
+	// InNodeStore counts the layers and the configuration that the node's own store
+	// holds already: a success of its runtime here would prove less.
+	InNodeStore int `json:"inNodeStore,omitempty"`
 	// HandEdits lists what only a change made by hand on this node makes work.
 	// A node with hand edits proves nothing for its pool.
 	HandEdits []string `json:"handEdits,omitempty"`

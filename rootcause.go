@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/dnscheck"
 )
 
 // distinct drops findings that say the same of the same place.
@@ -116,6 +117,7 @@ func (s *source) judgeSteps() (Status, string) {
 // result gathers what was seen. It is called when nothing runs any more.
 func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 	d.blameResolverRoute(sources)
+	compareHosts(sources)
 	settleHints(sources)
 	r := &Result{
 		Schema: Schema, Pull: d.opts.Pull, ManifestRequests: d.manifests,
@@ -155,6 +157,10 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 		}
 	}
 	failures, warnings = byLayer(distinct(failures)), byLayer(distinct(warnings))
+	// What failed needs no warning of the same beside it, from a ping or another way.
+	warnings = slices.DeleteFunc(warnings, func(w classify.Finding) bool {
+		return slices.ContainsFunc(failures, func(f classify.Finding) bool { return f.Cause == w.Cause && f.Endpoint == w.Endpoint })
+	})
 	r.Findings = append(slices.Clone(failures), warnings...)
 	switch {
 	case served >= 0 && d.unsure && open != "":
@@ -171,7 +177,7 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 		}
 	case open == "" && len(failures) > 0:
 		r.Verdict = StatusFailed
-		r.suspectHandEdit()
+		r.suspectName()
 		r.Primary = &r.Findings[0]
 	default:
 		r.Inconclusive = open
@@ -270,9 +276,38 @@ func (s *source) export() Source {
 	return out
 }
 
-// suspectHandEdit offers an entry of the hosts file as another reading of the
-// root cause, where the address that fails came from such an entry.
-func (r *Result) suspectHandEdit() {
+// compareHosts adds what only the names of one pull together show to the lookups
+// that it is about.
+func compareHosts(sources []*source) {
+	for _, s := range sources {
+		var reports []*dnscheck.Report
+		for _, e := range s.endpoints {
+			for _, st := range e.steps {
+				if st.DNS != nil {
+					reports = append(reports, st.DNS)
+				}
+			}
+		}
+		for _, f := range dnscheck.CompareHosts(reports) {
+			for _, e := range s.endpoints {
+				for i := range e.steps {
+					st := &e.steps[i]
+					if st.DNS == nil || e.host != f.Endpoint {
+						continue
+					}
+					st.Findings = append(slices.Clone(st.Findings), f)
+					if st.Status == StatusOK {
+						st.Status = StatusDegraded
+					}
+				}
+			}
+		}
+	}
+}
+
+// suspectName offers the answer of the name as another reading of the root cause,
+// where the address that fails is doubtful in itself.
+func (r *Result) suspectName() {
 	first := &r.Findings[0]
 	if first.Layer != classify.LayerRoute && first.Layer != classify.LayerEndpoint && first.Layer != classify.LayerTLS {
 		return
@@ -283,9 +318,16 @@ func (r *Result) suspectHandEdit() {
 				continue
 			}
 			for _, st := range e.Steps {
-				if st.ID == StepDNS && slices.ContainsFunc(st.Findings, func(f classify.Finding) bool { return f.Cause == classify.DNSHostsOverride }) {
-					first.Alternatives = append(slices.Clone(first.Alternatives), classify.DNSHostsOverride)
-					return
+				if st.ID != StepDNS {
+					continue
+				}
+				for _, f := range st.Findings {
+					switch f.Cause {
+					case classify.DNSHostsOverride, classify.DNSPublicAnswer, classify.DNSSearchCapture, classify.DNSBogusAddress, classify.DNSStaleRecord:
+						if !slices.Contains(first.Alternatives, f.Cause) {
+							first.Alternatives = append(slices.Clone(first.Alternatives), f.Cause)
+						}
+					}
 				}
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
 // source is one registry that the runtime would ask, under diagnosis.
@@ -30,6 +31,7 @@ type source struct {
 	skipped   string
 	pullOnly  bool // serves content by digest, and is not asked what a tag means
 	digest    string
+	inStore   int     // blobs that the node's store holds already
 	auth      *bearer // what requests for blobs carry; nil = nothing
 	proof     *Proof
 }
@@ -39,8 +41,8 @@ func (d *diagnosis) newSource(c endpoints.Source) *source {
 	if len(c.CA) > 0 {
 		s.tls.ca = bytes.Join(c.CA, []byte("\n"))
 	}
-	if s.tls.by == "" {
-		s.tls.by = "the runtime does not verify a registry on loopback"
+	for i := range c.Certificates {
+		s.tls.pairs = append(s.tls.pairs, tlsauth.ClientPair{Parsed: &c.Certificates[i], Source: c.File})
 	}
 	switch {
 	case !c.Can(endpoints.CapabilityPull):
@@ -271,7 +273,8 @@ func (s *source) snapshot() []*endpoint {
 // tlsSettings are those of the registry's own host entry: token server and blob
 // hosts get the same, as in the runtimes.
 type tlsSettings struct {
-	ca         []byte // PEM that is trusted beside the node's roots
+	ca         []byte               // PEM that is trusted beside the node's roots
+	pairs      []tlsauth.ClientPair // client certificates
 	skipVerify bool
 	by         string // what says so
 }

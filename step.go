@@ -29,13 +29,13 @@ type step struct {
 }
 
 // The rungs, in the order in which they are reported.
-var rungs = []StepID{StepSettings, StepDNS, StepRoute, StepConnect, StepTunnel, StepTLS, StepChallenge, StepToken, StepResolve, StepManifest, StepConfig, StepLayer}
+var rungs = []StepID{StepSettings, StepDNS, StepRoute, StepConnect, StepTunnel, StepTLS, StepPing, StepChallenge, StepToken, StepResolve, StepManifest, StepStore, StepConfig, StepLayer}
 
 // layers says which layer a step belongs to. A request's own findings may belong
 // to another one: a 401 is identity.
 func layerOf(id StepID) classify.Layer {
 	switch id {
-	case StepSettings:
+	case StepSettings, StepStore:
 		return classify.LayerNode
 	case StepDNS:
 		return classify.LayerDNS

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -27,9 +26,12 @@ func (s *source) walk(ctx context.Context) {
 	}
 	reg := s.endpoint(ctx, t)
 	s.recordSettings(reg)
-	w := &endpoints.Walk{Reference: s.ref, Base: base, Namespace: s.cfg.Namespace, UserAgent: s.d.userAgent}
+	w := s.cfg.Walk(s.ref, s.d.way)
+	w.Base, w.UserAgent = base, s.d.userAgent
 
-	top := s.authorize(ctx, reg, w)
+	pinged := s.ping(ctx, reg, w)
+	top, challenge := s.authorize(ctx, reg, w)
+	s.comparePing(reg, w, <-pinged, challenge)
 	if top == nil {
 		if !reg.has(StepResolve) {
 			reg.blockRest(StepResolve)
@@ -46,7 +48,57 @@ func (s *source) walk(ctx context.Context) {
 		reg.blockRest(StepConfig, StepLayer)
 		return
 	}
+	s.stored(reg, manifest)
 	s.blobs(ctx, reg, w, manifest)
+}
+
+// ping asks for /v2/ itself, which CRI-O and docker need and containerd never
+// does, beside the first request for the manifest.
+func (s *source) ping(ctx context.Context, reg *endpoint, w *endpoints.Walk) <-chan Step {
+	out := make(chan Step, 1)
+	own := *w // the walk gets its Authorization meanwhile
+	go func() {
+		out <- reg.request(ctx, Step{ID: StepPing}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+			r := own.Ping(ctx, rt)
+			st := requestStatus(Step{ID: StepPing}, r)
+			if r.NeedsToken() { // what an open registry would not ask
+				st = settle(Step{ID: StepPing, Request: r}, true, "", r.Findings())
+			}
+			return outcome{Step: st}
+		}).Step
+	}()
+	return out
+}
+
+// comparePing records the ping, and where its challenge differs from that of the
+// manifest.
+func (s *source) comparePing(reg *endpoint, w *endpoints.Walk, st Step, manifest *endpoints.RequestReport) {
+	if st.Request != nil && manifest != nil && st.Status.passes() {
+		if more := w.Compare(st.Request, manifest); len(more) > 0 {
+			st = settle(st, true, "", append(st.Findings, more...))
+		}
+	}
+	if st.Status == StatusInconclusive && !s.d.way.Pings() {
+		st.Status = StatusSkipped // the runtime does not ask it
+	}
+	reg.record(st, 0)
+}
+
+// stored says which of the image's content lies on the node already: the runtime
+// will not ask for that, so its success would prove less.
+func (s *source) stored(reg *endpoint, m *endpoints.Manifest) {
+	store := s.d.store
+	if store == nil {
+		return
+	}
+	present, findings := store.Present(m)
+	if tag, err := store.Tag(s.d.ref, s.digest); err == nil {
+		findings = append(findings, tag...)
+	}
+	s.inStore = len(present)
+	if len(findings) > 0 {
+		reg.record(settle(Step{ID: StepStore}, true, "", findings), 0)
+	}
 }
 
 // resolve asks for the tag or digest by HEAD, and by GET where the registry has
@@ -64,7 +116,7 @@ func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, 
 			return outcome{Step: basicRefused(w, requestStatus(st, r))}
 		}).Step
 	}
-	st := ask(http.MethodHead)
+	st := ask(s.d.way.Method())
 	if st.Request != nil && st.Request.NeedsGet() {
 		head := st
 		st = ask(http.MethodGet)
@@ -84,7 +136,7 @@ func (s *source) headBlocked(reg *endpoint, head, get Step) Step {
 		fmt.Sprintf("HEAD of the manifest is refused with %d where GET is answered; containerd resolves a tag by HEAD.", head.Request.Status),
 		classify.Fact{Key: classify.FactMethod, Value: http.MethodHead}, classify.Fact{Key: classify.FactStatus, Value: strconv.Itoa(head.Request.Status)})
 	f.Operation = classify.OperationResolveManifest
-	if s.d.view.runtime.Name == "containerd" || strings.HasPrefix(s.d.view.runtime.Name, "k3s") || s.d.view.runtime.Name == "rke2" {
+	if s.d.view.hasRuntime && s.d.way == endpoints.WayContainerd {
 		head.Findings, head.Status = []classify.Finding{f}, StatusFailed
 		return head
 	}
@@ -198,14 +250,17 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 	wg.Wait()
 	s.finished = true
 	if mode == endpoints.Whole {
-		s.proof = proofOf(s.digest, reports)
+		s.proof = proofOf(s.digest, s.inStore, reports)
 	}
 }
 
+// maxResumes bounds how often one blob is taken up again.
+const maxResumes = 8
+
 // proofOf is nil unless every report says that all bytes came and their digest
 // was right.
-func proofOf(digest string, reports []*endpoints.RequestReport) *Proof {
-	p := &Proof{Digest: digest, Layers: len(reports) - 1}
+func proofOf(digest string, inStore int, reports []*endpoints.RequestReport) *Proof {
+	p := &Proof{Digest: digest, Layers: len(reports) - 1, InNodeStore: inStore}
 	for _, r := range reports {
 		if r == nil || !r.Complete {
 			return nil
@@ -219,16 +274,20 @@ func proofOf(digest string, reports []*endpoints.RequestReport) *Proof {
 // last report, nil if a hop could not be asked.
 func (s *source) blob(ctx context.Context, reg *endpoint, w *endpoints.Walk, id StepID, blob endpoints.Descriptor, mode endpoints.Mode, index int) *endpoints.RequestReport {
 	e, r := reg, (*endpoints.RequestReport)(nil)
-	renewed := false
+	var broken *endpoints.RequestReport // a download that broke off and is taken up again
+	renewed, resumed := false, 0
 	for authorization := s.auth.current(ctx, ""); ; {
 		prev := r
 		st := e.request(ctx, Step{ID: id, Subject: blob.Digest}, func(ctx context.Context, rt http.RoundTripper, wt *watch) outcome {
 			own := *w
 			own.OnBytes, own.Authorization = wt.heard, authorization
 			var r *endpoints.RequestReport
-			if prev == nil {
+			switch {
+			case prev == nil && broken != nil:
+				r = own.Resume(ctx, rt, broken, blob)
+			case prev == nil:
 				r = own.Blob(ctx, rt, blob, mode)
-			} else {
+			default:
 				r = own.Follow(ctx, rt, prev, blob, mode)
 			}
 			return outcome{Step: requestStatus(Step{ID: id, Subject: blob.Digest}, r)}
@@ -240,6 +299,12 @@ func (s *source) blob(ctx context.Context, reg *endpoint, w *endpoints.Walk, id 
 				authorization, renewed = next, true
 				continue
 			}
+		}
+		if got := st.Request; got != nil && got.Resumable() && resumed < maxResumes && (broken == nil || got.Bytes > broken.Bytes) {
+			// As the runtimes: from the byte that is missing, while there is progress.
+			e, r, broken = reg, nil, got
+			resumed++
+			continue
 		}
 		st = e.record(st, index)
 		r = st.Request

@@ -127,3 +127,6 @@ func (rd *reader) readCA(s *Source) {
 		s.CA = append(s.CA, data)
 	}
 }
+
+// maxGlob bounds how many drop-in files are looked at.
+const maxGlob = 256

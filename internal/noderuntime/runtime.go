@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Runtime is a container runtime's process.
@@ -23,6 +24,9 @@ type Runtime struct {
 	// ConfigFile is the configuration file that the process was started with,
 	// "" = its default one.
 	ConfigFile string
+	// Started is when the process began, to a hundredth of a second. Zero = it could
+	// not be read.
+	Started time.Time
 }
 
 // names are the process names (/proc/PID/comm) that pull images, the ones that
@@ -78,6 +82,7 @@ func Find(tree fs.FS) (Runtime, bool) {
 	if raw, err := readSmall(tree, "proc/"+strconv.Itoa(best.PID)+"/cmdline", maxEnviron); err == nil {
 		best.ConfigFile = configFile(raw)
 	}
+	best.Started = started(tree, strconv.Itoa(best.PID), time.Now())
 	return best, true
 }
 
