@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pullwalk/pullwalk/classify"
 )
 
 func TestJudgeProxy(t *testing.T) {
@@ -44,7 +46,8 @@ func TestJudgeProxy(t *testing.T) {
 			assert.Empty(t, fs, tt.env)
 			continue
 		}
-		require.Len(t, fs, 1, "%v", tt.env)
+		require.Equal(t, []classify.Cause{classify.NodeProxySettingsDoubtful}, causes(fs), "%v", tt.env)
+		assert.Equal(t, classify.SeverityWarn, fs[0].Severity)
 		assert.Contains(t, fs[0].Summary, tt.want)
 		assert.NotContains(t, fmt.Sprint(fs), "hunter2")
 	}
