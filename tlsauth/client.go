@@ -124,18 +124,19 @@ func (d *clientDemand) offered() string {
 	return d.sent.source
 }
 
-// settleWait is how long a spare connection waits for the word about our client
-// certificate: a round trip and the server's verification of it.
-const settleWait = time.Second
+// settleShare is the share of a handshake's limit that a spare connection waits
+// for the word about our client certificate: by default a second, which is enough
+// for a round trip and the server's verification of it.
+const settleShare = 10
 
 // settle waits for a refusal. In TLS 1.3 the client is done before the server
 // has seen its certificate, so that the refusal is the first thing to be read;
 // a server that agrees says nothing until it is asked.
-func (d *clientDemand) settle(ctx context.Context, conn *tls.Conn, version uint16) error {
+func (d *clientDemand) settle(ctx context.Context, conn *tls.Conn, version uint16, wait time.Duration) error {
 	if !d.made() || version < tls.VersionTLS13 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, settleWait)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()

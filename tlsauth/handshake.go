@@ -107,7 +107,7 @@ func (s *shake) run(ctx context.Context, l *look, raw net.Conn) {
 	}
 	s.state, s.conn = conn.ConnectionState(), conn
 	if s.spare {
-		s.refused = s.client.settle(hctx, conn, s.state.Version)
+		s.refused = s.client.settle(hctx, conn, s.state.Version, limit/settleShare)
 	}
 	if len(s.state.PeerCertificates) == 0 { // crypto/tls refuses this itself; judged chains have a leaf
 		s.err, s.conn = errors.New("the server sent no certificate"), nil
