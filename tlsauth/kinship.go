@@ -94,9 +94,9 @@ func (r *Roots) kin(issuer named) string {
 // make for them, name themselves. Lower case.
 var inspectors = []string{
 	"zscaler", "fortinet", "fortigate", "netskope", "palo alto", "blue coat", "bluecoat", "symantec web", "forcepoint", "websense",
-	"sophos", "check point", "checkpoint", "barracuda", "mcafee web", "skyhigh", "watchguard", "sonicwall", "iboss", "cato networks",
-	"menlo security", "umbrella", "cloudflare for teams", "gateway ca - cloudflare", "azure firewall", "untangle", "mitmproxy", "squid",
-	"charles proxy", "do_not_trust_fiddler", "portswigger", "kaspersky", "eset ssl", "avast", "trend micro", "f5 ssl", "a10 networks",
+	"sophos", "check point", "barracuda", "mcafee web", "skyhigh", "watchguard", "sonicwall", "iboss", "cato networks",
+	"menlo security", "cisco umbrella", "cloudflare for teams", "gateway ca - cloudflare", "azure firewall", "untangle", "mitmproxy",
+	"charles proxy", "do_not_trust_fiddler", "portswigger", "kaspersky", "eset ssl", "avast web", "trend micro", "f5 ssl", "a10 networks",
 	"inspection", "intercept", "decrypt", "mitm", "ssl proxy", "tls proxy", "web proxy", "proxy ca",
 }
 

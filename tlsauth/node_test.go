@@ -237,7 +237,7 @@ func TestInterception(t *testing.T) {
 		assert.True(t, rep.Held(), "it works, and somebody reads along")
 		require.Len(t, rep.Findings(), 1)
 		assert.Equal(t, classify.TLSIntercepted, rep.Findings()[0].Cause)
-		assert.Equal(t, classify.SeverityWarn, rep.Findings()[0].Severity)
+		assert.Equal(t, classify.SeverityInfo, rep.Findings()[0].Severity)
 	})
 	t.Run("not trusted", func(t *testing.T) {
 		rep := ask(&Checker{Roots: pool(root), Now: at}, box, registry)

@@ -225,13 +225,14 @@ func (r *Roots) add(data []byte, from origin) int {
 	return n
 }
 
-// eachCertificate calls add for every certificate of PEM data, by the rules of
-// [x509.CertPool.AppendCertsFromPEM]: other block types, blocks with headers and
-// certificates that do not parse are passed over.
+// eachCertificate calls add for every certificate of PEM data, each once, by the
+// rules of [x509.CertPool.AppendCertsFromPEM]: other block types, blocks with
+// headers and certificates that do not parse are passed over.
 func eachCertificate(data []byte, add func(*x509.Certificate)) {
 	if !bytes.Contains(data, []byte("-----BEGIN")) {
 		return // a search for the next block in binary data costs much
 	}
+	seen := make(map[[sha256.Size]byte]bool)
 	for {
 		var block *pem.Block
 		if block, data = pem.Decode(data); block == nil {
@@ -240,6 +241,11 @@ func eachCertificate(data []byte, add func(*x509.Certificate)) {
 		if block.Type != "CERTIFICATE" || len(block.Headers) != 0 {
 			continue
 		}
+		sum := sha256.Sum256(block.Bytes)
+		if seen[sum] {
+			continue
+		}
+		seen[sum] = true
 		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
 			add(cert)
 		}
