@@ -86,7 +86,7 @@ func (c *Checker) neighbourSilent(ctx context.Context, r *Report, f classify.Fin
 		f = way.addFacts(f)
 		return instead(f, classify.RouteNoRouteToHost, certainty,
 			fmt.Sprintf("the gateway %v does not answer on %s, so no packet to %v leaves this machine's network", way.Gateway, orSomewhere(way.Interface), r.Target), classify.RouteProhibited)
-	case way.OnLink && innerInterface(way.Interface):
+	case way.OnLink && c.innerInterface(way.Interface):
 		f = way.addFacts(f)
 		return instead(f, classify.RouteOverlap, classify.CertaintyLikely,
 			fmt.Sprintf("packets to %v go to %s, a network inside this machine, where nobody answers for it", r.Target.Addr(), way.Interface), classify.RouteHostAbsent)

@@ -63,27 +63,54 @@ func (c *Checker) inside(route Route, dst netip.Addr, endpoint string) (classify
 		}
 		return finding(classify.RouteLocalAddress, classify.CertaintyProven,
 			fmt.Sprintf("%v is an address of this machine itself, on %s, so packets to it never leave", dst, holder))
-	case route.OnLink && innerInterface(route.Interface):
+	case route.OnLink && c.innerInterface(route.Interface):
 		return finding(classify.RouteOverlap, classify.CertaintyLikely,
 			fmt.Sprintf("packets to %v go to %s, a network inside this machine, instead of its uplink", dst, route.Interface))
 	}
 	return classify.Finding{}, false
 }
 
-// innerInterface reports whether containers or virtual machines of this machine
-// are behind an interface of that name. The names are those that Docker, CNI
-// plugins, libvirt and LXC give by default; a bridge that carries the uplink
-// ("br0", "vmbr0") has other names.
-func innerInterface(name string) bool {
-	switch name {
-	case "docker0", "docker_gwbridge", "cni0", "cbr0", "kube-bridge", "weave", "lxcbr0", "lxdbr0", "cilium_host", "cilium_net", "dummy0", "kube-ipvs0", "podman0":
+// innerInterface reports whether only containers or virtual machines of this
+// machine are behind an interface: by the names that Docker, CNI plugins, libvirt
+// and LXC give, and on Linux by what the interface is.
+func (c *Checker) innerInterface(name string) bool {
+	if innerName(name) {
 		return true
 	}
-	for _, prefix := range []string{"br-", "virbr", "cni-podman", "podman", "cali", "lxc", "veth", "azv", "eni", "flannel", "vxlan.calico", "tunl", "cilium_"} {
+	inner := false
+	if namespace, own := c.routerNamespace(); own {
+		_ = inNamespace(namespace, func() error { // not seen = not said
+			inner = innerLink(name)
+			return nil
+		})
+	}
+	return inner
+}
+
+// routerNamespace returns the namespace that the routes come from; false if they
+// come from the caller's own Router, whose machine need not be this one.
+func (c *Checker) routerNamespace() (string, bool) {
+	switch r := c.Router.(type) {
+	case nil:
+		return "", true
+	case System:
+		return r.Namespace, true
+	case *System:
+		return r.Namespace, true
+	}
+	return "", false
+}
+
+// innerName goes by the name alone. A bridge that carries the uplink ("br0",
+// "vmbr0") has another.
+func innerName(name string) bool {
+	switch name {
+	case "docker0", "docker_gwbridge", "cni0", "cbr0", "kube-bridge", "weave", "lxcbr0", "lxdbr0", "podman0", "kube-ipvs0":
+		return true
+	}
+	for _, prefix := range []string{"br-", "virbr", "cni-podman", "podman", "cali", "lxc", "azv", "flannel", "vxlan.calico", "tunl", "cilium_"} {
 		if strings.HasPrefix(name, prefix) {
-			// "eni…" is Amazon's name of a Pod's end; "br-" plus 12 hex digits
-			// Docker's, but "br-ex" is the uplink of OpenShift's OVN.
-			return name != "br-ex"
+			return name != "br-ex" // the uplink of OpenShift's OVN
 		}
 	}
 	return false
@@ -92,20 +119,12 @@ func innerInterface(name string) bool {
 // ownerOf returns the interface of this machine that holds addr, "" if none does
 // or it cannot be seen.
 func (c *Checker) ownerOf(addr netip.Addr) (name string, prefix netip.Prefix) {
-	namespace := ""
-	switch r := c.Router.(type) {
-	case nil:
-	case System:
-		namespace = r.Namespace
-	case *System:
-		namespace = r.Namespace
-	default:
-		return "", netip.Prefix{} // his machine need not be this one
+	if namespace, own := c.routerNamespace(); own {
+		_ = inNamespace(namespace, func() error { // not seen = not said
+			name, prefix = ownerOf(addr)
+			return nil
+		})
 	}
-	_ = inNamespace(namespace, func() error { // not seen = not said
-		name, prefix = ownerOf(addr)
-		return nil
-	})
 	return name, prefix
 }
 
