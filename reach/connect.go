@@ -56,7 +56,8 @@ type Connect struct {
 	// silence, or an answer of this machine.
 	ICMP *ICMP `json:"icmp,omitempty"`
 	// After is what became of the connection while it was watched (see
-	// [Checker.Watch]): "reset", "closed", or "" = it stayed open.
+	// [Checker.Watch]): "reset", "closed", or "" = it stayed open. A reset that
+	// is faster than the dialer leaves Connected false.
 	After string `json:"after,omitempty"`
 	// Error is the dialer's own text, shortened; "" when connected.
 	Error string `json:"error,omitempty"`
@@ -124,6 +125,11 @@ func (c *Checker) connectOnce(ctx context.Context, target netip.AddrPort, from s
 	r.Connect.Error = boundedText(err)
 	errno := errnoOf(err)
 	r.Connect.Errno = errno
+	if errno == "ECONNRESET" {
+		// A reset in the place of an answer is ECONNREFUSED (RFC 9293, 3.10.7.3):
+		// this one came after the accept, before the dialer could look.
+		r.Connect.After = AfterReset
+	}
 
 	// net.Dialer arms its own timer from the context's deadline and may be ahead
 	// of the context by a moment; wait for it, or its end would look like an
