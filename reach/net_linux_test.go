@@ -252,5 +252,5 @@ func newPath(t *testing.T) *path {
 // checker looks from the node, through the namespace's path.
 func (p *path) checker() *reach.Checker {
 	from := reach.System{Namespace: p.node.path}
-	return &reach.Checker{Router: from, Dialer: from, Limit: 2500 * time.Millisecond}
+	return &reach.Checker{Router: from, Dialer: from, Limit: 1800 * time.Millisecond}
 }

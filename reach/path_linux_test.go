@@ -1,6 +1,7 @@
 package reach_test
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"testing"
@@ -217,6 +218,23 @@ func TestPathSilent(t *testing.T) {
 	}
 }
 
+// The caller's end comes while the way is traced.
+func TestPathCallersEndDuringTheTrace(t *testing.T) {
+	t.Parallel()
+	p := newPath(t)
+	p.r1.sink("10.20.3.4/32")
+	ctx, cancel := context.WithTimeout(t.Context(), 1300*time.Millisecond)
+	defer cancel()
+	c := p.checker()
+	c.Limit = time.Minute
+	r, err := c.Check(ctx, registry)
+	require.NoError(t, err)
+	require.Error(t, ctx.Err())
+	assert.Empty(t, r.Findings())
+	assert.Contains(t, r.Inconclusive, "context ended")
+	assert.False(t, r.Held())
+}
+
 // Nobody holds the address: said by this machine's own kernel on its own
 // network, and by the last router elsewhere. The kernels look for 3 s.
 func TestPathHostAbsent(t *testing.T) {
@@ -268,8 +286,6 @@ func TestPathHostAbsent(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []classify.Cause{classify.RouteOverlap}, causes(alone))
 		assert.Equal(t, classify.SeverityWarn, alone.Findings()[0].Severity)
-		_, _, err = c.Connect(t.Context(), registry)
-		require.NoError(t, err)
 		r := check(t, c, registry)
 		assert.Contains(t, causes(r), classify.RouteOverlap)
 		assert.Equal(t, classify.SeverityFail, r.Findings()[len(r.Findings())-1].Severity)

@@ -22,7 +22,7 @@ const (
 )
 
 // Checker looks at addresses. The zero value asks this machine. It is safe for
-// concurrent use and must not be copied after the first.
+// concurrent use and must not be copied after its first use.
 type Checker struct {
 	// Router answers the route question; nil = the kernel of this machine.
 	Router Router
