@@ -139,6 +139,41 @@ func (l *lexicon) scan(text string, set *wordSet) {
 	}
 }
 
+// scanLower is scan, and returns the text in lower case with spaces for line
+// breaks and tabs, at the same offsets.
+func (l *lexicon) scanLower(text string, set *wordSet) string {
+	var short [768]byte
+	lower := short[:]
+	if len(text) > len(lower) {
+		lower = make([]byte, len(text))
+	}
+	lower = lower[:len(text)]
+	state, next := uint16(0), l.next
+	for i := range lower {
+		c := text[i]
+		state = next[int(state&stateMask)<<columnBits+int(l.class[c])]
+		lower[i] = lowered[c]
+		if state&hasFound != 0 {
+			for _, id := range l.found[state&stateMask] {
+				set[id/64] |= 1 << (id % 64)
+			}
+		}
+	}
+	return string(lower)
+}
+
+// lowered maps bytes as the lexicon reads them.
+var lowered = func() (t [256]byte) {
+	for i := range t {
+		t[i] = byte(i)
+	}
+	for c := 'A'; c <= 'Z'; c++ {
+		t[c] = byte(c + 'a' - 'A')
+	}
+	t['\n'], t['\r'], t['\t'] = ' ', ' ', ' '
+	return t
+}()
+
 // table is a list of phrases with their words looked up.
 type table struct {
 	phrases []phrase

@@ -26,8 +26,11 @@ func fill(template string, value func(string) string) string {
 	out := make([]byte, 0, len(template)+96)
 	part, complete := -1, true // where a part in brackets begins in out
 	for {
-		i := strings.IndexAny(template, "[]{")
-		if i < 0 {
+		i := 0
+		for i < len(template) && template[i] != '[' && template[i] != ']' && template[i] != '{' {
+			i++
+		}
+		if i == len(template) {
 			return string(append(out, template...))
 		}
 		out = append(out, template[:i]...)

@@ -27,8 +27,7 @@ func newPiece(text string) *piece {
 // read prepares p for text.
 func (p *piece) read(text string) {
 	*p = piece{s: text, flat: spaced(text)}
-	p.lower = asciiLower(p.flat)
-	theLexicon().scan(text, &p.words)
+	p.lower = theLexicon().scanLower(text, &p.words)
 	if r, ok := p.lastRequest(); ok {
 		p.req, p.hasReq = r, true
 		p.tail = r.end
@@ -206,8 +205,11 @@ func (p *piece) place(h hit) hit {
 }
 
 func hasPort(host string) bool {
-	_, _, err := net.SplitHostPort(host)
-	return err == nil
+	i := strings.LastIndexByte(host, ':')
+	if i < 0 || strings.IndexByte(host[i:], ']') >= 0 {
+		return false
+	}
+	return host[0] == '[' && host[i-1] == ']' || strings.IndexByte(host[:i], ':') < 0
 }
 
 func joinPort(host, port string) string {

@@ -272,14 +272,14 @@ const quotedMarkers = 10
 // cleanImage joins a reference that a terminal wrapped, and refuses what cannot
 // be one.
 func cleanImage(ref string) string {
+	if plainReference(ref) {
+		return ref
+	}
 	if strings.IndexAny(ref, " \n\t\r\u2502") >= 0 {
 		ref = strings.Join(strings.FieldsFunc(ref, func(r rune) bool { return r <= ' ' || r == '\u2502' }), "")
 	}
 	if len(ref) > 512 || strings.ContainsAny(ref, "\"'(){}[]?") {
 		return ""
-	}
-	if plainReference(ref) {
-		return ref
 	}
 	return Redact(ref, 512)
 }
@@ -292,7 +292,7 @@ func plainReference(ref string) bool {
 			return false
 		}
 	}
-	return !strings.Contains(ref, "eyJ") && !strings.Contains(ref, "://") && !strings.Contains(asciiLower(ref), "authorization")
+	return len(ref) <= 512 && !strings.Contains(ref, "eyJ") && !strings.Contains(ref, "://") && !strings.Contains(ref, "uthorization") && !strings.Contains(ref, "UTHORIZATION")
 }
 
 // imageHost returns the registry host that a reference names in so many words,

@@ -219,7 +219,8 @@ func (f Finding) Unwrap() error { return f.err }
 // [LayerUnknown] if that is no layer.
 func LayerOf(c Cause) Layer {
 	name, _, _ := strings.Cut(string(c), ".")
-	if l := Layer(name); slices.Contains(Order(), l) {
+	switch l := Layer(name); l {
+	case LayerNode, LayerRoute, LayerDNS, LayerEndpoint, LayerTLS, LayerRegistry, LayerIdentity, LayerImage:
 		return l
 	}
 	return LayerUnknown
