@@ -85,10 +85,10 @@ func (r request) safeURL() string {
 
 // lastRequest finds the last request in text, which is the innermost. A URL
 // counts only where the text says that it was asked: links to documentation do
-// not. It looks at the last 64 URLs.
+// not. It looks at the last 32 URLs.
 func (p *piece) lastRequest() (request, bool) {
 	text := p.s
-	var at [64]int // of the last URLs
+	var at [32]int // of the last URLs
 	n := 0
 	for from := 0; ; n++ {
 		i := strings.Index(text[from:], "://")

@@ -23,7 +23,8 @@ func sentence(f Finding) string {
 // fill replaces {key}, {key|other|'words'} by the first value that is not
 // empty, and drops a part in [brackets] if a key in it has none.
 func fill(template string, value func(string) string) string {
-	out := make([]byte, 0, len(template)+96)
+	var short [256]byte
+	out := short[:0]
 	part, complete := -1, true // where a part in brackets begins in out
 	for {
 		i := 0
