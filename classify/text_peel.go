@@ -275,7 +275,7 @@ func cleanImage(ref string) string {
 	if plainReference(ref) {
 		return ref
 	}
-	if strings.IndexAny(ref, " \n\t\r\u2502") >= 0 {
+	if strings.ContainsAny(ref, " \n\t\r\u2502") {
 		ref = strings.Join(strings.FieldsFunc(ref, func(r rune) bool { return r <= ' ' || r == '\u2502' }), "")
 	}
 	if len(ref) > 512 || strings.ContainsAny(ref, "\"'(){}[]?") {
