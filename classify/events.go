@@ -45,16 +45,18 @@ func ParseEvents(r io.Reader) ([]EventRecord, error) {
 	switch {
 	case len(data) == 0:
 		return []EventRecord{}, nil
-	case bytes.IndexByte(data, 0) >= 0:
+	case bytes.Count(data, []byte{0}) > len(data)/8:
 		return nil, errors.New("events: the input is binary, not JSON and not text")
 	case data[0] == '{' || (data[0] == '[' && json.Valid(data)):
 		return parseEventJSON(data)
 	case bytes.HasPrefix(data, []byte("apiVersion:")) || bytes.HasPrefix(data, []byte("items:")) || bytes.HasPrefix(data, []byte("---\napiVersion:")):
 		return nil, errors.New("events: the input is YAML; print the events with -o json")
-	case !utf8.Valid(data):
+	}
+	if !utf8.Valid(data) {
 		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
-	return parseEventText(string(data)), nil
+	// A log may hold a few NULs where a file was cut or preallocated.
+	return parseEventText(string(bytes.ReplaceAll(data, []byte{0}, []byte(" ")))), nil
 }
 
 // decodeUTF16 turns what a Windows shell writes into a file into UTF-8.

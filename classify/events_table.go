@@ -108,7 +108,7 @@ func tableHeader(line string) *eventTable {
 		t.starts = append(t.starts, start)
 	}
 	n := len(t.names)
-	if n < 3 || t.names[n-1] != "message" || t.index("type") < 0 || t.index("reason") < 0 {
+	if n < 3 || t.index("message") < 0 || t.index("type") < 0 || t.index("reason") < 0 {
 		return nil
 	}
 	return &t
@@ -152,6 +152,15 @@ func (t *eventTable) row(line string) (EventRecord, bool) {
 			r.Count = max(atoi(cell), 0)
 		case "namespace":
 			r.Namespace = boundName(cell)
+		case "name":
+			// Of the event, and of the pod before the last dot.
+			if k := t.index("kind"); k >= 0 && strings.EqualFold(strings.TrimSpace(cells[k]), "pod") {
+				name := cell
+				if n := strings.LastIndexByte(name, '.'); n > 0 {
+					name = name[:n]
+				}
+				r.Pod = boundName(name)
+			}
 		case "object":
 			if kind, name, ok := strings.Cut(cell, "/"); ok && strings.EqualFold(kind, "pod") {
 				r.Pod = boundName(name)
@@ -203,6 +212,9 @@ func (t *eventTable) separated(line string) []string {
 		rest = strings.TrimLeft(rest[i:], " \t")
 	}
 	cells = append(cells, rest)
+	if t.names[len(t.names)-1] != "message" {
+		return nil // a wide table: the message has no end but its column's
+	}
 	if missing := len(t.names) - len(cells); missing == 1 && t.index("from") == len(t.names)-2 {
 		// The component was not printed.
 		cells = append(cells[:len(cells)-1], "", rest)

@@ -233,6 +233,21 @@ func TestParseEventsTableForms(t *testing.T) {
 		Message: `Failed to pull image "registry.corp.test/x:1": pull QPS exceeded`,
 	}, records[0])
 
+	// kubectl get events -o wide: the message is not the last column.
+	message := `Failed to pull image "registry.corp.test/x:1": pull QPS exceeded`
+	wide := "LAST SEEN   TYPE      REASON   OBJECT      SUBOBJECT              SOURCE           MESSAGE" + strings.Repeat(" ", len(message)-4) + "FIRST SEEN   COUNT   NAME\n" +
+		"2m38s       Warning   Failed   pod/app-2   spec.containers{app}   kubelet, node5   " + message + "   9m           4       app-2.18a\n"
+	records, err = classify.ParseEvents(strings.NewReader(wide))
+	require.NoError(t, err)
+	require.Len(t, records, 1)
+	assert.Equal(t, classify.EventRecord{
+		AgeMS: 158_000, FirstAgeMS: 540_000, Count: 4, Reason: "Failed", Pod: "app-2", Node: "node5", Image: "registry.corp.test/x:1", Message: message,
+	}, records[0])
+
+	records, err = classify.ParseEvents(strings.NewReader("Failed to pull image \"registry.corp.test/x:1\": pull QPS exceeded\x00\xff\n"))
+	require.NoError(t, err)
+	assert.Equal(t, classify.NodePullQPSExceeded, classify.Event("", records[0].Message).Best.Cause)
+
 	var quoted, bordered strings.Builder
 	for line := range strings.Lines(described) {
 		line = strings.TrimRight(line, "\n")
