@@ -118,6 +118,11 @@ func statusCause(a *HTTPAnswer, message string, credentialKnown bool) (Cause, []
 		if w, ok := messageSays(message); ok {
 			return w.cause, orOther(w, IdentityForbidden)
 		}
+		if a.Operation == OperationFetchBlob && !credentialKnown {
+			// Until containerd 2.0, and in CRI-O, the text names the registry
+			// also when the store that it redirects to refused.
+			return IdentityForbidden, []Cause{EndpointBlobHostForbidden, EndpointSourceAddressDenied, IdentityAccessDeniedOrMissing}
+		}
 		return IdentityForbidden, []Cause{EndpointSourceAddressDenied, IdentityAccessDeniedOrMissing, RegistryPolicyBlocked}
 	case a.Status == 404 && a.Mirror:
 		return RegistryMirrorMiss, nil

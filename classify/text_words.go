@@ -33,7 +33,7 @@ func (p *piece) content() (hit, bool) {
 		if w.cause == ImageNotFound && p.hasReq && p.req.operation() == OperationFetchBlob {
 			h.cause = ImageBlobUnknown
 		}
-		h.facts = append(h.facts, p.digestFacts(h.cause)...)
+		h.facts = append(codeFact(w.words), p.digestFacts(h.cause)...)
 		if h.cause == ImageRepositoryUnknown || h.cause == ImageManifestUnknown {
 			h.alternatives = []Cause{IdentityAccessDeniedOrMissing}
 		}
@@ -145,14 +145,22 @@ func (p *piece) identity() (hit, bool) {
 		return hit{cause: IdentityTokenFetchDenied, operation: OperationFetchToken, alternatives: []Cause{IdentityBadCredentials}}, true
 	}
 	if w, ok := p.match(identityTable()); ok {
-		return w.hit(), true
+		h := w.hit()
+		h.facts = codeFact(w.words)
+		return h, true
 	}
 	message, denied := p.codeWord("denied")
 	unauthorized := false
 	if !denied {
 		message, unauthorized = p.codeWord("unauthorized")
 	}
-	facts := fact(FactMessage, message)
+	var facts []Fact
+	if denied {
+		facts = codeFact("denied")
+	} else if unauthorized {
+		facts = codeFact("unauthorized")
+	}
+	facts = append(facts, fact(FactMessage, message)...)
 	if w, ok := p.match(messageTable()); ok {
 		h := w.hit()
 		h.facts = facts
@@ -166,6 +174,14 @@ func (p *piece) identity() (hit, bool) {
 	}
 	w, ok := p.match(deniedTable())
 	return w.hit(), ok
+}
+
+// codeFact returns the registry's error code that words stand for, if any.
+func codeFact(words string) []Fact {
+	if code := registryCodes[words]; code != "" {
+		return []Fact{{FactCode, code}}
+	}
+	return nil
 }
 
 // secret reads the errors of a JSON decoder that stand alone behind the

@@ -69,7 +69,7 @@ var localPhrases = []phrase{
 	{"failed to parse image reference", "", ImageInvalidReference, OperationUnknown, ""},
 	{"failed to parse image name", "", ImageInvalidReference, OperationUnknown, ""},
 	{"parsing image name \"", "", ImageInvalidReference, OperationUnknown, ""},
-	{": object required", "", ImageInvalidReference, OperationUnknown, ""},
+	{": object required", "", ImageInvalidReference, OperationUnknown, NodeRuntimeConfigInvalid},
 	{"invalid repository name (", "", ImageInvalidReference, OperationUnknown, ""},
 	{"invalid image reference", "", ImageInvalidReference, OperationUnknown, ""},
 	{"repository name must be canonical", "", ImageInvalidReference, OperationUnknown, ""},
