@@ -28,6 +28,7 @@ var lookupWords = []struct {
 }{
 	{"no such host", DNSNXDOMAIN},
 	{"name or service not known", DNSNXDOMAIN},
+	{"nodename nor servname provided", DNSNXDOMAIN},
 	{"no suitable address found", DNSNoUsableAddress},
 	{"no address associated with hostname", DNSNoUsableAddress},
 	{"server misbehaving", DNSServFail},

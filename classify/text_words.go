@@ -259,8 +259,28 @@ func (p *piece) end() (hit, bool) {
 		strings.Contains(lower, "rst_stream with error code: cancel"):
 		return hit{cause: UnknownCanceledNoCause}, true
 	}
+	if h, ok := p.looseErrno(lower); ok {
+		return h, true
+	}
 	if p.truncated() {
 		return hit{cause: UnknownTruncatedNoCause, operation: OperationUnknown}, true
+	}
+	return hit{}, false
+}
+
+// looseErrno reads an operating system's words right behind a request, from
+// clients that do not name the socket.
+func (p *piece) looseErrno(tail string) (hit, bool) {
+	if !p.hasReq || p.req.status {
+		return hit{}, false
+	}
+	tail = tail[:min(len(tail), 200)]
+	switch symbol := wordsErrno(tail); symbol {
+	case "ECONNREFUSED", "ECONNRESET", "EHOSTUNREACH", "ENETUNREACH", "ETIMEDOUT":
+		return hit{cause: errnoCause(symbol, scene{}, false), facts: []Fact{{FactErrno, symbol}}}, true
+	}
+	if strings.Contains(tail, "i/o timeout") {
+		return hit{cause: UnknownRequestDeadlineNoStage}, true
 	}
 	return hit{}, false
 }

@@ -65,6 +65,10 @@ var handshakePhrases = []phrase{
 	{"unable to get local issuer certificate", "", TLSUnknownAuthority, "", ""},
 	{"ssl certificate problem", "", TLSUnknownAuthority, "", ""},
 	{"certificate is not trusted", "", TLSUnknownAuthority, "", ""},
+	{"certificate signed by unknown authority", "", TLSUnknownAuthority, "", ""},
+	{"pkix path building failed", "", TLSUnknownAuthority, "", ""}, // Java
+	{"unable to find valid certification path", "", TLSUnknownAuthority, "", ""},
+	{"certificate has expired or is not yet valid", "", TLSExpired, "", ""},
 
 	{"malformed http status code ", "", EndpointMalformedResponse, "", ""},
 	{"malformed http version ", "", EndpointMalformedResponse, "", ""},
@@ -97,5 +101,12 @@ var transportPhrases = []phrase{
 	{"connection error: protocol_error", "", EndpointHTTP2StreamError, "", ""},
 	{"connection error: flow_control_error", "", EndpointHTTP2StreamError, "", ""},
 	{"server closed idle connection", "", EndpointConnectionClosedEOF, "", ""},
+	// Clients that are not written in Go.
+	{"could not resolve host", "", DNSNXDOMAIN, "", DNSTemporaryFailure},
+	{"getaddrinfo enotfound", "", DNSNXDOMAIN, "", ""},
+	{"getaddrinfo eai_again", "", DNSTemporaryFailure, "", ""},
+	{"name or service not known", "", DNSNXDOMAIN, "", ""},
+	{"nodename nor servname provided", "", DNSNXDOMAIN, "", ""},
+	{"temporary failure in name resolution", "", DNSTemporaryFailure, "", ""},
 	{"use of closed network connection", "", EndpointConnectionReset, "", ""},
 }
