@@ -3,6 +3,7 @@ package classify
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // parseEventText reads a table of events if the text has one, else each line.
@@ -14,7 +15,11 @@ func parseEventText(text string) []EventRecord {
 		plain   []string
 		more    int // lines that the last record went on for
 	)
+	width, full := windowWidth(text), false
 	for line := range strings.Lines(text) {
+		// Whether a window cut the line before this one.
+		cut := full
+		full = width > 0 && utf8.RuneCountInString(strings.TrimRight(line, "\r\n")) == width
 		line = bareLine(line)
 		if t := tableHeader(line); t != nil {
 			table = t
@@ -38,9 +43,13 @@ func parseEventText(text string) []EventRecord {
 		case strings.HasPrefix(line, "Name:"): // the next pod's description
 			table, pod = nil, describedPod(EventRecord{}, line)
 		case len(records) > 0 && more < 64:
-			// The runtime's text has line breaks of its own.
 			last := &records[len(records)-1]
-			last.Message = boundMessage(last.Message + "\n" + strings.TrimSpace(line))
+			if cut {
+				last.Message = boundMessage(last.Message + line)
+			} else {
+				// The runtime's text has line breaks of its own.
+				last.Message = boundMessage(last.Message + "\n" + strings.TrimSpace(line))
+			}
 			more++
 		}
 		if len(records) >= maxEventRecords {
@@ -59,6 +68,26 @@ func parseEventText(text string) []EventRecord {
 		records = []EventRecord{}
 	}
 	return records
+}
+
+// windowWidth returns the width at which a window cut lines, 0 if it did not: the
+// longest lines are then several, and a reader joins only those that are followed
+// by something that is no row.
+func windowWidth(text string) int {
+	const narrowest = 60
+	width, full := 0, 0
+	for line := range strings.Lines(text) {
+		switch n := utf8.RuneCountInString(strings.TrimRight(line, "\r\n")); {
+		case n > width:
+			width, full = n, 1
+		case n == width:
+			full++
+		}
+	}
+	if full < 2 || width < narrowest {
+		return 0
+	}
+	return width
 }
 
 // describedPod reads the head of a pod's description.

@@ -248,6 +248,20 @@ func TestParseEventsTableForms(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, classify.NodePullQPSExceeded, classify.Event("", records[0].Message).Best.Cause)
 
+	// A window of 100 columns cut the lines, inside of words too.
+	var narrow strings.Builder
+	for line := range strings.Lines(described) {
+		for line = strings.TrimRight(line, "\n"); len(line) > 100; line = line[100:] {
+			narrow.WriteString(line[:100] + "\n")
+		}
+		narrow.WriteString(line + "\n")
+	}
+	records, err = classify.ParseEvents(strings.NewReader(narrow.String()))
+	require.NoError(t, err)
+	whole, err := classify.ParseEvents(strings.NewReader(described))
+	require.NoError(t, err)
+	assert.Equal(t, whole, records)
+
 	var quoted, bordered strings.Builder
 	for line := range strings.Lines(described) {
 		line = strings.TrimRight(line, "\n")
