@@ -219,7 +219,9 @@ func (e *endpoint) segments() tlsauth.SegmentDialer {
 			return reach.System{}
 		}
 	case reach.SegmentDialer:
-		return d
+		if e.via == nil { // through a proxy the path is the proxy's
+			return d
+		}
 	}
 	return nil
 }

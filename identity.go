@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -54,16 +53,17 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 	return nil, first
 }
 
-// basicRefused reads a 401 to a request that carried user and password itself: no
-// token stands between, so it is the credential that was refused.
-func basicRefused(w *endpoints.Walk, st Step) Step {
-	if !strings.HasPrefix(w.Authorization, "Basic ") {
+// refused reads a refusal again, given what is known of the credential and of the
+// token exchange before it.
+func (s *source) refused(st Step) Step {
+	if s.known == nil || st.Request == nil {
 		return st
 	}
 	for i, f := range st.Findings {
-		if f.Cause == classify.IdentityUnauthorized {
-			g := classify.New(classify.IdentityBadCredentials, f.Summary, f.Facts...)
-			g.Operation, g.Alternatives = f.Operation, []classify.Cause{classify.IdentityUnauthorized}
+		var answer *classify.HTTPAnswer
+		if errors.As(f, &answer) && answer.Credentialed {
+			g := tlsauth.JudgeRefusal(answer, s.known, st.Request.Challenge())
+			g.Endpoint, g.Operation, g.Severity = f.Endpoint, f.Operation, f.Severity
 			st.Findings[i] = g
 		}
 	}
@@ -108,7 +108,7 @@ func (s *source) tokenHost(ctx context.Context, r *endpoints.RequestReport) (*en
 // identify makes the walk carry one credential, in the way that the registry's
 // challenge asks for. It reports whether a request with it can be tried.
 func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk, first *endpoints.RequestReport, c tlsauth.Offer, index int) bool {
-	w.Authorization, s.auth = "", nil
+	w.Authorization, s.auth, s.known = "", nil, nil
 	if c.Secret.RegistryToken != "" && reg.scheme == "https" {
 		w.Authorization = wire.NewToken(c.Secret.RegistryToken).Authorization()
 		s.auth = newBearer(w.Authorization)
@@ -137,6 +137,7 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 	}
 	out := fetch(ctx)
 	e.record(out.Step, index)
+	s.known = out.Access
 	if !out.token.HasToken {
 		return false
 	}
@@ -224,6 +225,7 @@ func (s *source) basic(reg *endpoint, w *endpoints.Walk, first *endpoints.Reques
 			return false
 		}
 		w.Authorization = c.Secret.Basic()
+		s.known = tlsauth.JudgeToken(ch, c.Info, wire.TokenResult{}, s.ref.Repository)
 		s.auth = newBearer(w.Authorization)
 		reg.record(Step{ID: StepToken, Status: StatusSkipped, Reason: "the registry asks for Basic: no token is fetched"}, index)
 		return true

@@ -22,6 +22,9 @@ type source struct {
 	cfg endpoints.Source
 	ref endpoints.Reference // with the digest, once another source has resolved the tag
 	tls tlsSettings
+	// known is what was learnt of the credential that is being tried; nil = none
+	// is. Only authorize and what it calls touch it.
+	known *tlsauth.AccessReport
 
 	mu        sync.Mutex
 	endpoints []*endpoint

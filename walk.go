@@ -113,7 +113,7 @@ func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, 
 			if r.NeedsToken() && w.Authorization == "" {
 				return outcome{Step: Step{ID: StepChallenge, Status: StatusOK, Request: r}}
 			}
-			return outcome{Step: basicRefused(w, requestStatus(st, r))}
+			return outcome{Step: s.refused(requestStatus(st, r))}
 		}).Step
 	}
 	st := ask(s.d.way.Method())
