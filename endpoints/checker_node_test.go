@@ -110,6 +110,25 @@ func TestCheckResumes(t *testing.T) {
 	assert.Contains(t, fs[0].Summary, "2 times")
 }
 
+// Some boxes let one method through only. No pull needs HEAD of a blob, so the walk
+// holds.
+func TestCheckAsksForALayerByHead(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int][]classify.Cause{0: nil, 403: {classify.EndpointMethodBlocked}, 501: {classify.EndpointMethodBlocked}} {
+		w := newWorld(t)
+		w.headBlob = status
+		c := w.checker()
+		c.Mode = First64K
+		m, err := c.Check(t.Context(), image)
+		require.NoError(t, err)
+		assert.True(t, m.Held, m.Inconclusive)
+		assert.Equal(t, want, causes(m.Findings()), status)
+		for _, f := range m.Findings() {
+			assert.Equal(t, classify.SeverityWarn, f.Severity)
+		}
+	}
+}
+
 // cutShort writes no more than so many bytes of a body.
 type cutShort struct {
 	http.ResponseWriter

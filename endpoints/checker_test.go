@@ -42,10 +42,12 @@ type world struct {
 	tag     string                      // digest of :1
 	layer   string                      // digest of the large layer
 	// blob answers in place of the blob host, nil for the good one.
-	blob  http.HandlerFunc
-	mu    sync.Mutex
-	began time.Time
-	seen  []string // "METHOD host path authorization?"
+	blob http.HandlerFunc
+	// headBlob is the registry's status to the HEAD of a blob, 0 for the good one.
+	headBlob int
+	mu       sync.Mutex
+	began    time.Time
+	seen     []string // "METHOD host path authorization?"
 }
 
 const (
@@ -96,6 +98,9 @@ func (w *world) registry(rw http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(r.URL.Path, "/")
 	id := parts[len(parts)-1]
 	switch {
+	case w.headBlob != 0 && r.Method == http.MethodHead && strings.Contains(r.URL.Path, "/blobs/"):
+		rw.WriteHeader(w.headBlob)
+		return
 	case strings.Contains(r.URL.Path, "/blobs/"):
 		http.Redirect(rw, r, "https://blobs.corp.test/"+id+"?sig=SIGNATURE", http.StatusTemporaryRedirect)
 		return

@@ -36,11 +36,38 @@ func (t *trip) blobs(ctx context.Context, blobs []Descriptor, modes []Mode) []*R
 			last[i] = t.blob(ctx, &logs[i], d, mode)
 		})
 	}
+	var extra ledger
+	if t.c.Mode != Whole && len(blobs) > 1 && ctx.Err() == nil {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			t.head(ctx, &extra, blobs[1])
+		})
+	}
 	running.Wait()
 	for i := range logs {
 		t.merge(&logs[i])
 	}
+	if len(extra.requests) > 0 {
+		head := extra.requests[0]
+		head.findings = CompareHead(head, last[1])
+		if !head.Held() { // no pull depends on it
+			head.Outcome, head.Inconclusive = OutcomeNotNeeded, ""
+		}
+		t.merge(&extra)
+	}
 	return last
+}
+
+// head asks the registry for one layer by HEAD. Redirects are not followed: an
+// address that was signed for GET refuses HEAD with good reason.
+func (t *trip) head(ctx context.Context, l *ledger, d Descriptor) {
+	_, by := t.origin()
+	h, err := t.pool(l, t.w.base(), RoleBlob, by)
+	if err != nil {
+		return
+	}
+	l.note(h.ask(ctx, func(rt http.RoundTripper) *RequestReport { return t.w.Head(ctx, rt, d) }))
 }
 
 func (t *trip) parallel() int {

@@ -84,6 +84,9 @@ func run() (missed []string, err error) {
 	defer os.RemoveAll(dir)
 	oneCore := hashing()
 	fmt.Printf("%d cores, %s, %d MiB in %d layers, %d rounds; sha256 of it on one core: %.2fs\n", runtime.NumCPU(), runtime.Version(), *total, *layers, *rounds, oneCore.Seconds())
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // on a busy machine seconds say little, and cpu seconds more
+		fmt.Printf("load before: %s", load)
+	}
 	for _, secure := range []bool{false, true} {
 		m, err := world(dir, secure, oneCore)
 		if err != nil {
