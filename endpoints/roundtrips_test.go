@@ -160,10 +160,11 @@ func (c *farConn) Write(p []byte) (int, error) {
 }
 
 func (c *farConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p) // net/http reads before it writes
 	if c.wrote.Swap(false) {
 		time.Sleep(roundTripTime)
 	}
-	return c.Conn.Read(p)
+	return n, err
 }
 
 type basic struct{}

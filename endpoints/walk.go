@@ -282,7 +282,7 @@ func (w *Walk) refusal(r *RequestReport, u *url.URL, resp *http.Response) {
 			what = fmt.Sprintf("wants authentication of kind %q, which the runtimes do not offer", r.Challenges[0].Scheme)
 		}
 		r.fail(classify.New(classify.IdentityChallengeUnsupported, u.Host+" "+what, classify.Fact{Key: classify.FactStatus, Value: "401"}))
-	case r.Method == http.MethodHead && (resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotImplemented):
+	case r.Method == http.MethodHead && r.asked.kind != askBlob && (resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotImplemented):
 		r.warn(classify.New(classify.EndpointMethodBlocked,
 			fmt.Sprintf("%s answered %d to the HEAD of a manifest; containerd asks again by GET after 405", u.Host, resp.StatusCode),
 			classify.Fact{Key: classify.FactMethod, Value: r.Method}, classify.Fact{Key: classify.FactStatus, Value: strconv.Itoa(resp.StatusCode)}))
