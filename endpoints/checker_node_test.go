@@ -60,6 +60,16 @@ func TestCheckAsCRIO(t *testing.T) {
 	assert.Equal(t, "https://registry.corp.test/v2/", m.Requests[0].URL, "the ping comes first")
 	assert.Equal(t, OutcomeNeedsToken, m.Requests[0].Outcome)
 	assert.Equal(t, http.MethodGet, m.Requests[1].Method)
+	// An open /v2/ with a guarded manifest: containerd pulls, CRI-O has no token.
+	w.openPing = true
+	for runtime, held := range map[string]bool{"crio": false, "dockerd": false, "containerd": true} {
+		o := w.checker()
+		o.Runtime = runtime
+		m, err := o.Check(t.Context(), image)
+		require.NoError(t, err)
+		assert.Equal(t, held, m.Held, "%s %v", runtime, m.Findings())
+		assert.Equal(t, !held, len(m.Findings()) == 1 && m.Findings()[0].Cause == classify.IdentityUnauthenticatedRequest, runtime)
+	}
 	c.FS = fstest.MapFS{"etc/containers/registries.conf": file("[[registry]]\nlocation='registry.corp.test'\nblocked=true\n")}
 	m, err = c.Check(t.Context(), image)
 	require.NoError(t, err)

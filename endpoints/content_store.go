@@ -19,7 +19,8 @@ const containerdRoot = "/var/lib/containerd"
 // ContentStore is what containerd keeps on a node, read by file and never
 // written: whatever lies there is not requested again by a pull.
 //
-// The zero ContentStore holds nothing.
+// The zero ContentStore holds nothing. Its methods are for one goroutine at a time;
+// they read the file system and know no context.
 type ContentStore struct {
 	Dir string // containerd's root directory, "/var/lib/containerd"
 

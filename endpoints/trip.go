@@ -24,6 +24,8 @@ type trip struct {
 	mu    sync.Mutex // guards what several blobs share
 	pools map[string]*host
 	addrs map[string][]netip.Addr // where connections went, by pool
+	// pinged is the answer to the ping, nil if there was none.
+	pinged *RequestReport
 	// full says that more hosts were met than are followed.
 	full bool
 
@@ -155,6 +157,7 @@ func (t *trip) run(ctx context.Context) {
 	l := &ledger{}
 	if t.way.Pings() {
 		r := t.ping(ctx, l)
+		t.pinged = r
 		t.merge(l)
 		if r == nil || !r.Held() && !r.NeedsToken() {
 			return
@@ -228,6 +231,12 @@ func (t *trip) resolve(ctx context.Context, l *ledger, method string) *RequestRe
 		return nil
 	}
 	r := l.note(t.w.Resolve(ctx, rt, method))
+	if differ := t.w.Compare(t.pinged, r); differ != nil {
+		t.m.findings = append(t.m.findings, differ...)
+		if differ[0].Severity == classify.SeverityFail {
+			return r // the runtime has no token to ask for
+		}
+	}
 	if r.NeedsToken() && t.authorize(ctx, l, r) {
 		r = l.note(t.w.Resolve(ctx, rt, method))
 	}
