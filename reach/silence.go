@@ -34,14 +34,16 @@ func (c *Checker) connect(ctx context.Context, target netip.AddrPort, r *Report)
 	})
 	conn := c.connectOnce(ctx, target, "", r)
 	begun := !timer.Stop()
+	refused := r.Connect != nil && r.Connect.ICMP != nil && !r.Connect.ICMP.Own && r.Connect.ICMP.From != target.Addr()
 	switch {
 	case begun && r.Connect != nil && r.Connect.TimedOut:
 		r.Trace = <-traced
 	case begun:
-		cancel()
-		<-traced // ends at once; nothing of ours stays behind
-	}
-	if r.Trace == nil && r.Connect != nil && r.Connect.ICMP != nil && !r.Connect.ICMP.Own && r.Connect.ICMP.From != target.Addr() {
+		cancel() // it ends at once; nothing of ours stays behind
+		if trace := <-traced; refused {
+			r.Trace = trace // what answered until the router had made up its mind
+		}
+	case refused:
 		r.Trace = c.trace(ctx, s.namespace, target, rejectedTraceLimit)
 	}
 	c.explain(ctx, r)
