@@ -128,7 +128,7 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 	}
 	fetch := func(ctx context.Context) outcome {
 		return e.request(ctx, Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
-			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: s.ref.Repository, Credential: c.Secret, UserAgent: s.d.userAgent, Way: s.d.way.Token()})
+			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: c.Secret, UserAgent: s.d.userAgent, Way: s.d.way.Token()})
 			if res.Err != nil && ctx.Err() != nil {
 				return outcome{Step: Step{ID: StepToken, Status: StatusInconclusive, Reason: reasonOf(ctx)}}
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/wire"
@@ -132,10 +133,14 @@ func (l *lane) named(findings []classify.Finding) []classify.Finding {
 		if !errors.As(f, &stage) {
 			continue
 		}
+		address := l.addrPort().String()
 		own := *stage
 		own.Endpoint = l.e.hostPort()
-		g := classify.Error(&own)
-		findings[i].Summary = g.Summary
+		if f.Summary == classify.Error(stage).Summary {
+			findings[i].Summary = classify.Error(&own).Summary
+		} else if !strings.Contains(f.Summary, own.Endpoint) { // a trace has said more
+			findings[i].Summary = strings.Replace(f.Summary, address, own.Endpoint+" at "+address, 1)
+		}
 	}
 	return findings
 }

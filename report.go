@@ -115,18 +115,21 @@ func (r *Result) sections() []section {
 	}
 	add("Not known", r.Inconclusive)
 	add("Blocked behind", r.blocked()...)
-	var also, warnings []string
+	var also, warnings, notes []string
 	for i, f := range r.Findings {
 		line := fmt.Sprintf("[%s] %s", f.Layer, f.Error())
 		switch {
-		case f.Severity != classify.SeverityFail:
+		case f.Severity == classify.SeverityWarn:
 			warnings = append(warnings, line)
+		case f.Severity != classify.SeverityFail:
+			notes = append(notes, line)
 		case i > 0:
 			also = append(also, line+" (owner "+string(f.Owner)+")")
 		}
 	}
 	add("Also broken", also...)
 	add("Warnings", warnings...)
+	add("Notes", notes...)
 	add("Reported", r.reported()...)
 	add("Proof", r.proof()...)
 	add("Hosts", r.hosts()...)

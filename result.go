@@ -41,7 +41,8 @@ type Result struct {
 	// Primary is the root cause: the first finding that failed on its own, lowest
 	// layer first. nil unless the verdict is failed.
 	Primary *classify.Finding `json:"primary,omitempty"`
-	// Findings lists root causes first, then warnings.
+	// Findings lists root causes first, then warnings, then what is only worth
+	// knowing.
 	Findings []classify.Finding `json:"findings,omitempty"`
 	// Sources lists mirrors, then the upstream registry, as the runtime tries them.
 	Sources []Source `json:"sources"`

@@ -140,14 +140,15 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 			open = cmp.Or(open, why, "it is not known whether the runtime's configuration is in force, and without it the pull fails")
 		}
 	}
-	var failures, warnings []classify.Finding
+	var failures, warnings, notes []classify.Finding
 	for i, s := range sources {
 		out := s.export()
 		if s.untried() && served >= 0 {
 			out.Verdict, out.Reason = StatusSkipped, "an earlier source serves the pull"
 		}
 		r.Sources = append(r.Sources, out)
-		fails, warns := s.findings()
+		fails, warns, infos := s.findings()
+		notes = append(notes, infos...)
 		if served >= 0 && i != served || served < 0 && open != "" {
 			fails, warns = nil, append(warned(fails), warns...)
 		}
@@ -161,7 +162,7 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 	warnings = slices.DeleteFunc(warnings, func(w classify.Finding) bool {
 		return slices.ContainsFunc(failures, func(f classify.Finding) bool { return f.Cause == w.Cause && f.Endpoint == w.Endpoint })
 	})
-	r.Findings = append(slices.Clone(failures), warnings...)
+	r.Findings = slices.Concat(failures, warnings, byLayer(distinct(notes)))
 	switch {
 	case served >= 0 && d.unsure && open != "":
 		r.Inconclusive = open
@@ -231,7 +232,7 @@ func settleHints(sources []*source) {
 
 // findings splits what the deciding steps of a source found, in the order of the
 // walk: a token comes before the request that carries it, wherever each is.
-func (s *source) findings() (failures, warnings []classify.Finding) {
+func (s *source) findings() (failures, warnings, notes []classify.Finding) {
 	var steps []step
 	for _, e := range s.snapshot() {
 		for _, st := range e.sorted() {
@@ -248,6 +249,8 @@ func (s *source) findings() (failures, warnings []classify.Finding) {
 				failures = append(failures, f)
 			case classify.SeverityWarn:
 				warnings = append(warnings, f)
+			default:
+				notes = append(notes, f)
 			}
 		}
 	}
@@ -256,7 +259,7 @@ func (s *source) findings() (failures, warnings []classify.Finding) {
 		f.Severity = classify.SeverityWarn
 		warnings = append(warnings, f)
 	}
-	return failures, warnings
+	return failures, warnings, notes
 }
 
 // export is the source as it stands in the result.

@@ -29,9 +29,17 @@ func (s *source) walk(ctx context.Context) {
 	w := s.cfg.Walk(s.ref, s.d.way)
 	w.Base, w.UserAgent = base, s.d.userAgent
 
-	pinged := s.ping(ctx, reg, w)
+	asking, stop := context.WithCancel(ctx)
+	if !s.d.way.Pings() {
+		defer stop() // what this runtime never asks must not hold the verdict up
+	}
+	pinged := s.ping(asking, reg, w)
 	top, challenge := s.authorize(ctx, reg, w)
-	s.comparePing(reg, w, <-pinged, challenge)
+	way := *w
+	s.d.climbing.Go(func() {
+		defer stop()
+		s.comparePing(reg, &way, <-pinged, challenge)
+	})
 	if top == nil {
 		if !reg.has(StepResolve) {
 			reg.blockRest(StepResolve)

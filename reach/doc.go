@@ -63,11 +63,11 @@
 // packets get as far as that and that its own answers come back. A silent hop
 // proves nothing. From one end it cannot be seen whether the target's answer has
 // no way back ([classify.RouteReturnPathSuspected]) or a filter drops in
-// silence, so that finding is always only possible, and its facts say what would
-// tell: another door of the same address that answers proves that a way back
-// exists (then it is the port, and the finding stays
-// [classify.RouteConnectTimeout]); a capture on the registry's side, or a connect
-// from another source address, decides the rest.
+// silence. So the finding is the silence that was seen
+// ([classify.RouteConnectTimeout]), the missing way back is another reading of
+// it, and the facts say what would tell: another door of the same address that
+// answers proves that a way back exists (then it is the port); a capture on the
+// registry's side, or a connect from another source address, decides the rest.
 //
 // # What the size of packets proves
 //

@@ -157,9 +157,10 @@ func silent(r *Report, f classify.Finding) classify.Finding {
 		return f
 	}
 	last := t.LastHop()
-	return instead(f, classify.RouteReturnPathSuspected, classify.CertaintyPossible,
+	// The silence is what was seen; where it comes from is only possible.
+	return instead(f, classify.RouteConnectTimeout, classify.CertaintyProven,
 		fmt.Sprintf("%v gave no answer; the last router that answers for the same port is %v (hop %d). Either no way leads back from there, or the target's or that router's filter drops in silence", r.Target, last.Address, last.Number),
-		classify.RouteConnectTimeout, classify.RouteNoReturnRoute)
+		classify.RouteReturnPathSuspected, classify.RouteNoReturnRoute)
 }
 
 // addFacts returns f with what the trace saw.
