@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
@@ -30,8 +31,8 @@ func (s *source) walk(ctx context.Context) {
 	w.Base, w.UserAgent = base, s.d.userAgent
 
 	asking, stop := context.WithCancel(ctx)
-	if !s.d.way.Pings() {
-		defer stop() // what this runtime never asks must not hold the verdict up
+	if !s.d.way.Pings() { // what this runtime never asks must not hold the verdict up
+		defer func() { time.AfterFunc(pingGrace, stop) }()
 	}
 	pinged := s.ping(asking, reg, w)
 	top, challenge := s.authorize(ctx, reg, w)
@@ -59,6 +60,10 @@ func (s *source) walk(ctx context.Context) {
 	s.stored(reg, manifest)
 	s.blobs(ctx, reg, w, manifest)
 }
+
+// pingGrace is how long a ping that nobody needs is waited for when the walk has
+// come to its end.
+const pingGrace = time.Second
 
 // ping asks for /v2/ itself, which CRI-O and docker need and containerd never
 // does, beside the first request for the manifest.
