@@ -173,7 +173,7 @@ func (e *endpoint) open(ctx context.Context) (net.Conn, error) {
 		return conn, err
 	}
 	c := e.tlsChecker(l, conn)
-	c.Hellos = []tlsauth.Hello{tlsauth.HelloLarge}
+	c.Hellos = c.Hellos[:1]
 	rep, verified, err := c.Dial(ctx, l.tlsTarget(), e.host)
 	switch {
 	case err != nil:
@@ -195,7 +195,8 @@ func (e *endpoint) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 	first := make(chan net.Conn, 1)
 	first <- open
 	return &tlsauth.Checker{
-		Roots: e.d.view.Node.Roots, Trust: e.d.view.roots, FS: e.d.view.FS,
+		Hellos: e.d.hellos(),
+		Roots:  e.d.view.Node.Roots, Trust: e.d.view.roots, FS: e.d.view.FS,
 		CA: e.src.tls.ca, CASource: e.src.tls.by, ClientPairs: e.src.tls.pairs, SkipVerify: e.src.tls.skipVerify,
 		RuntimeStarted: e.d.view.runtime.Started, Seen: &e.d.seen, Segments: e.segments(), Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
 		Dialer: tlsauth.DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -208,6 +209,15 @@ func (e *endpoint) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 			return c, err
 		}),
 	}
+}
+
+// hellos are both, the one that the node's runtime sends first.
+func (d *diagnosis) hellos() []tlsauth.Hello {
+	rt := d.view.runtime
+	if tlsauth.HelloOf(rt.GoVersion, rt.GODEBUG, rt.Environ["GODEBUG"]) == tlsauth.HelloClassical {
+		return []tlsauth.Hello{tlsauth.HelloClassical, tlsauth.HelloLarge}
+	}
+	return []tlsauth.Hello{tlsauth.HelloLarge, tlsauth.HelloClassical}
 }
 
 // segments clamps segments where the sockets are the system's own, to tell a

@@ -32,7 +32,7 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 		}
 		return first, first
 	}
-	creds, step := s.d.credentials(ctx)
+	creds, step := s.credentials(ctx)
 	if step != nil {
 		reg.record(*step, 0)
 		return nil, first
@@ -70,14 +70,21 @@ func (s *source) refused(st Step) Step {
 	return st
 }
 
-// credentials asks the keychain what the kubelet would try. The step is non-nil
-// when the keychain did not answer.
-func (d *diagnosis) credentials(ctx context.Context) ([]tlsauth.Offer, *Step) {
+// credentials asks the keychain what the kubelet would try, and leaves out what
+// the runtime does not send to this source. The step is non-nil when the keychain
+// did not answer.
+func (s *source) credentials(ctx context.Context) ([]tlsauth.Offer, *Step) {
+	if s.cfg.Credential == endpoints.CredentialNone {
+		return []tlsauth.Offer{{Info: tlsauth.CredentialInfo{Source: "anonymous: the runtime sends this host no credential of the image"}}}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, maxKeychain)
 	defer cancel()
-	offers, err := tlsauth.Offers(ctx, d.opts.Keychain, d.ref.String())
+	offers, err := tlsauth.Offers(ctx, s.d.opts.Keychain, s.d.ref.String())
 	if err != nil {
 		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
+	}
+	for i := range offers {
+		offers[i] = offers[i].ForRuntime(s.d.view.runtime.Name)
 	}
 	return offers, nil
 }

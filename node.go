@@ -171,6 +171,7 @@ func (v *view) vantage(settings dnscheck.Settings) Vantage {
 	}
 	if v.hasRuntime {
 		out.Runtime, out.RuntimePID = v.runtime.Name, v.runtime.PID
+		out.RuntimeVersion, out.RuntimeGo = v.runtime.Version, v.runtime.GoVersion
 	}
 	for key, value := range v.Labels {
 		out.Labels = append(out.Labels, Label{key, value})

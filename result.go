@@ -83,9 +83,12 @@ type Vantage struct {
 	Roots            []string `json:"roots,omitempty"`        // where trusted roots came from
 	Runtime          string   `json:"runtime,omitempty"`      // "" = no container runtime was found
 	RuntimePID       int      `json:"runtimePid,omitempty"`
-	Proxy            string   `json:"proxy,omitempty"` // where the proxy settings came from; "" = none set
-	Identity         string   `json:"identity"`        // source of the credential that was used; "anonymous"
-	Labels           []Label  `json:"labels,omitempty"`
+	// RuntimeVersion and RuntimeGo are as the runtime's program says; "" = not known.
+	RuntimeVersion string  `json:"runtimeVersion,omitempty"`
+	RuntimeGo      string  `json:"runtimeGo,omitempty"`
+	Proxy          string  `json:"proxy,omitempty"` // where the proxy settings came from; "" = none set
+	Identity       string  `json:"identity"`        // source of the credential that was used; "anonymous"
+	Labels         []Label `json:"labels,omitempty"`
 }
 
 // Label is one of the caller's labels, by key.

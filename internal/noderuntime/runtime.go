@@ -27,6 +27,9 @@ type Runtime struct {
 	// Started is when the process began, to a hundredth of a second. Zero = it could
 	// not be read.
 	Started time.Time
+	// Version is the program's own, as its build says, GoVersion that of the Go it
+	// was built with, GODEBUG the defaults it was built with; "" = not known.
+	Version, GoVersion, GODEBUG string
 }
 
 // names are the process names (/proc/PID/comm) that pull images, the ones that
@@ -82,6 +85,7 @@ func Find(tree fs.FS) (Runtime, bool) {
 	if raw, err := readSmall(tree, "proc/"+strconv.Itoa(best.PID)+"/cmdline", maxEnviron); err == nil {
 		best.ConfigFile = configFile(raw)
 	}
+	best.GoVersion, best.Version, best.GODEBUG = build(tree, strconv.Itoa(best.PID))
 	best.Started = started(tree, strconv.Itoa(best.PID), time.Now())
 	return best, true
 }
