@@ -41,6 +41,15 @@ var nodeEntries = []Info{
 		Ref:        "https://github.com/containerd/containerd/blob/main/docs/snapshotters/README.md",
 	},
 	{
+		Cause:      NodeInternalError,
+		Owner:      OwnerNode,
+		Title:      "the kubelet or the runtime stumbled over its own records of the pull",
+		Look:       "`journalctl -u kubelet -u containerd -u crio` at that second: a Go panic with its stack, a directory below /var/lib/kubelet/image_manager that is read-only or has the wrong owner, a metadata database that does not open.",
+		Remedy:     "Repair the permissions or the file system that the log names and restart that process; a panic is a bug, so update the runtime and report the stack.",
+		NotFixedBy: "Work on names, firewalls or secrets: the exchange with the registry is not what failed. Another tag: it runs into the same code or the same directory.",
+		Ref:        "https://kubernetes.io/docs/tasks/debug/debug-cluster/crictl/",
+	},
+	{
 		Cause:      NodeLayersAlreadyPresent,
 		Owner:      OwnerNode,
 		Title:      "the node has parts of this image in its store already",

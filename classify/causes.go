@@ -170,6 +170,7 @@ const (
 	NodeCachedTagDiffers        Cause = "node.cached-tag-differs"
 	NodeProxySettingsDoubtful   Cause = "node.proxy-settings-doubtful"
 	NodeRegistryBlocked         Cause = "node.registry-blocked"
+	NodeInternalError           Cause = "node.internal-error"
 
 	UnknownCanceledNoCause        Cause = "unknown.canceled-no-cause"
 	UnknownDeadlineNoCause        Cause = "unknown.deadline-no-cause"

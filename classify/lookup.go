@@ -37,6 +37,8 @@ var lookupWords = []struct {
 	{"non-recoverable failure in name resolution", DNSServFail},
 	{"temporary failure in name resolution", DNSTemporaryFailure},
 	{"usually a temporary error", DNSTemporaryFailure},
+	{"non-recoverable error occurred during a database lookup", DNSServFail},
+	{"no data of the requested type was found", DNSNoData},
 	{"try again", DNSTemporaryFailure},
 	{"i/o timeout", DNSResolverTimeout},
 	{"timed out", DNSResolverTimeout},
@@ -46,6 +48,9 @@ var lookupWords = []struct {
 	{"invalid dns response", DNSAnswerMalformed},
 	{"no answer from dns server", DNSAnswerMalformed},
 	{"unexpected eof", DNSAnswerMalformed},
+	// Windows in another language. Go tells a name that does not exist from the
+	// rest by its number and words it itself, so this is not one.
+	{"getaddrinfow: ", DNSTemporaryFailure},
 }
 
 // lookupAlternatives are the answers that Go's resolver words alike: an empty

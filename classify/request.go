@@ -134,7 +134,7 @@ func requestAt(text string, start, i int) (request, bool) {
 		strings.HasSuffix(before, "blob body from"), strings.HasSuffix(before, "upstream:"):
 		r.status = true
 	case strings.HasSuffix(before, "external blob from"):
-		r.method = "GET"
+		r.method, r.status = "GET", true
 	default:
 		return request{}, false
 	}

@@ -343,7 +343,7 @@ var pullWords = []string{
 
 // markerWords are looked for by position, too; the lexicon tells whether to.
 var markerWords = append([]string{
-	"lookup ", "dial tcp", "read tcp", "write tcp", "x509: ", "remote error: tls: ", "malformed http response ", "proxyconnect tcp: ",
+	"lookup ", "dial tcp", "read tcp", "write tcp", "x509: ", "remote error: tls: ", "malformed http response ", "local error: tls: ", "proxyconnect tcp: ", "socks connect tcp ",
 	"anonymous token", "no basic auth credentials", "failed with status code [", "status ", "trying to pull repository", "unable to retrieve auth token",
 	"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling from host ", "no suitable address found", "pulling image", "docker://", "failed to pull ",
 	"pull and unpack image", "errimagepull:", "head ", "get ", "post ",

@@ -228,7 +228,8 @@ func (p *piece) has(word string) bool {
 // proxied reports whether the transport failed on its way to a forward proxy;
 // the peer is then the proxy, although the URL names the registry.
 func (p *piece) proxied() bool {
-	return p.has("proxyconnect tcp: ") && strings.Contains(p.lower[p.tail:], "proxyconnect tcp: ")
+	return p.has("proxyconnect tcp: ") && strings.Contains(p.lower[p.tail:], "proxyconnect tcp: ") ||
+		p.has("socks connect tcp ") && strings.Contains(p.lower[p.tail:], "socks connect tcp ")
 }
 
 // lookup reads "lookup NAME on SERVER: ...". Whatever follows, the layer is dns,

@@ -61,6 +61,14 @@ func (p *piece) socket() (hit, bool) {
 		return h, h.cause != ""
 	}
 	switch {
+	case established && (strings.HasPrefix(rest, ": wsarecv: ") || strings.HasPrefix(rest, ": wsasend: ")):
+		// Windows in another language: only the call's name can be read. That
+		// an open connection broke is sure; of connectex one could not tell a
+		// refusal from silence, and that is left unknown.
+		h.cause = errnoCause("ECONNRESET", sc, true)
+		if h.cause == EndpointConnectionReset {
+			h.alternatives = []Cause{EndpointReadTimeout}
+		}
 	case !strings.Contains(rest, "i/o timeout"):
 		return hit{}, false // "operation was canceled" and others: read further on
 	case sc.stage == StageProxyConnect:
@@ -126,6 +134,10 @@ func (p *piece) handshake() (hit, bool) {
 		}
 		c, alternatives := alertCause(number)
 		return hit{cause: c, facts: alertFacts(number), alternatives: alternatives, nobody: p.proxied()}, true
+	}
+	if p.has("local error: tls: ") && !p.has("x509: ") {
+		// This side broke off over what it received (RFC 8446 section 6.2).
+		return hit{cause: EndpointMalformedResponse, alternatives: []Cause{TLSHandshakeAlert}, nobody: p.proxied()}, true
 	}
 	if w, ok := p.match(handshakeTable()); ok {
 		h := w.hit()

@@ -36,6 +36,16 @@ var localPhrases = []phrase{
 	{"too many open files", "", NodeLocalLimit, "", ""},
 	{"no buffer space available", "", NodeLocalLimit, "", ""},
 
+	{": device or resource busy", "lookup ", NodeLocalLimit, "", ""},
+
+	// The kubelet's and the runtime's own records; what goes wrong there has
+	// nothing to do with what the image is or where it lies.
+	{"failed to record image pull intent for ", "", NodeInternalError, OperationUnknown, ""},
+	{"imageref of image ", " is not set", NodeInternalError, OperationUnknown, ""},
+	{"failed to get image ", "from containerd image store", NodeInternalError, OperationUnknown, ""},
+	{"pullimage was aborted by a go panic", "", NodeInternalError, OperationUnknown, ""},
+	{"pull child finished successfully but", "send a result", NodeInternalError, OperationUnknown, ""},
+
 	// A rejected signature is nothing to do with a registry's answer.
 	{"invalid policy in ", "", NodeRuntimeConfigInvalid, OperationUnknown, ""},
 	{"signaturevalidationfailed", "", NodeSignaturePolicyRejected, "", ""},
@@ -59,6 +69,7 @@ var localPhrases = []phrase{
 	{"invalid decoded auth", "", IdentityPullSecretInvalid, OperationUnknown, ""},
 	{"dockerconfigjson", "invalid", IdentityPullSecretInvalid, OperationUnknown, ""},
 	{"couldn't find key .dockerconfigjson", "", IdentityPullSecretInvalid, OperationUnknown, ""},
+	{"prepare temp auth file: ", "", IdentityPullSecretInvalid, OperationUnknown, NodeInternalError},
 	{"illegal base64 data at input byte", "", IdentityPullSecretInvalid, OperationUnknown, ""},
 	{"invalid header field value for \"authorization\"", "", IdentityPullSecretInvalid, OperationUnknown, ""},
 
@@ -84,6 +95,7 @@ var localPhrases = []phrase{
 	{"no unqualified-search registries are defined", "", ImageShortNameUnresolved, OperationUnknown, ""},
 
 	{"registry ", " is blocked in ", NodeRuntimeConfigInvalid, OperationUnknown, ""},
+	{"invalid prefix ", "docker://", NodeRuntimeConfigInvalid, OperationUnknown, ""},
 	{"loading registries configuration", "", NodeRuntimeConfigInvalid, OperationUnknown, ""},
 	{"error loading registries", "", NodeRuntimeConfigInvalid, OperationUnknown, ""},
 	{"no policy.json file found", "", NodeRuntimeConfigInvalid, OperationUnknown, ""},
@@ -94,6 +106,7 @@ var localPhrases = []phrase{
 	{"unable to load ca cert ", "", NodeRuntimeConfigInvalid, OperationUnknown, ""},
 	{"unable to read cert file ", "", NodeRuntimeConfigInvalid, OperationUnknown, ""},
 	{"failed to load x509 key pair", "", NodeRuntimeConfigInvalid, OperationUnknown, ""},
+	{"failed to create oci registry: ", "", NodeRuntimeConfigInvalid, OperationUnknown, ""},
 	{"unable to initialize cert pool", "", NodeRuntimeConfigInvalid, OperationUnknown, ""},
 	{"unable to get system cert pool", "", NodeRuntimeConfigInvalid, OperationUnknown, ""},
 	{"failed to load ca file", "", NodeRuntimeConfigInvalid, OperationUnknown, ""},
@@ -144,7 +157,7 @@ var localPhrases = []phrase{
 	{"failed to get reader from content store", "", NodeContentStoreError, OperationExtract, ""},
 	{"layer not known", "", NodeContentStoreError, "", ""},
 	{"layer does not exist", "", NodeContentStoreError, "", ""},
-	{"ref layer-", " locked for ", NodeContentStoreError, OperationFetchBlob, ""},
+	{" locked for ", " (since ", NodeContentStoreError, OperationFetchBlob, ""},
 	{"/tmp/getimageblob", "", NodeContentStoreError, OperationFetchBlob, ""},
 	{"failed to open writer: ", "", NodeContentStoreError, "", ""},
 	{"failed to create image reference ", "", NodeContentStoreError, "", ""},

@@ -87,6 +87,10 @@ var transportPhrases = []phrase{
 	{"client.timeout exceeded while awaiting headers", "", UnknownRequestDeadlineNoStage, "", ""},
 	{"context cancellation while reading body", "", EndpointDownloadStalled, "", ""},
 	{"client.timeout exceeded while reading body", "", EndpointDownloadStalled, "", ""},
+	// A SOCKS proxy's refusal, in the words of RFC 1928 and 1929.
+	{"no acceptable authentication methods", "socks connect tcp ", EndpointProxyAuthRequired, "", ""},
+	{"username/password authentication failed", "socks connect tcp ", EndpointProxyAuthRequired, "", ""},
+	{": unknown error ", "socks connect tcp ", EndpointProxyRefusedConnect, "", ""},
 	{"stopped after 10 redirects", "", EndpointHTTPRedirectLoop, "", ""},
 	{"server response headers exceeded", "", EndpointResponseTooLarge, "", ""},
 	{"failed to parse location header", "", EndpointBadLocation, "", ""},
