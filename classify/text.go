@@ -36,12 +36,17 @@ func Text(message string) Reading {
 	records := splitRecords(text, lines[:0])
 	reading := Reading{Kind: KindUnknown}
 	var best attemptSet
+	var one [1]hit // most texts are one record with one attempt
+	room := one[:0]
+	if len(records) > 1 {
+		room = nil
+	}
 	var words wordSet // of all records
 	for _, record := range records {
 		var outer piece
 		outer.read(record)
 		reading.Image = orElse(reading.Image, outer.image())
-		best.take(readRecord(&outer))
+		best.take(readRecord(&outer, room))
 		for i := range words {
 			words[i] |= outer.words[i]
 		}
@@ -77,12 +82,12 @@ type attemptSet struct {
 	top  int
 }
 
-// readRecord reads one line, with all attempts that it joins.
-func readRecord(outer *piece) attemptSet {
-	var hits []hit
+// readRecord reads one line, with all attempts that it joins. It appends them to
+// hits, which is empty.
+func readRecord(outer *piece, hits []hit) attemptSet {
 	if !outer.words.anyOf(joinTable()) {
 		if h, ok := readAttempt(attempt{text: outer.s}, outer); ok {
-			hits = []hit{h}
+			hits = append(hits, h)
 		}
 	} else {
 		attempts := splitAttempts(outer.s)

@@ -302,6 +302,8 @@ func imageHost(ref string) string {
 	if !ok || !(strings.ContainsAny(host, ".:") || host == "localhost") || strings.ContainsAny(host, " <>@") {
 		return ""
 	}
+	// The runtimes have this one name built in: references say docker.io, and
+	// requests go to registry-1 (containerd's DefaultHost, CRI-O's library too).
 	if host == "docker.io" || host == "index.docker.io" {
 		return "registry-1.docker.io"
 	}

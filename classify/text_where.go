@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +16,10 @@ func (p *piece) operation(context string) Operation {
 		}
 	}
 	if p.has("lookup ") && !p.has("proxyconnect tcp: ") && p.lookupOf("index.docker.io", "registry-1.docker.io") {
-		return OperationResolveManifest // they serve the API only
+		// The two names that the Docker engine has built in for Docker Hub
+		// (IndexHostname and DefaultV2Registry of its package registry): they
+		// serve the API and no blobs.
+		return OperationResolveManifest
 	}
 	words := p.words
 	if context != "" {
@@ -146,28 +148,18 @@ func decide(h hit, image string) []string {
 		return nil
 	}
 	bare := host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		bare = name
-	}
-	dialled := host
-	if h.address != "" {
-		dialled = h.address
-	} else if !hasPort(host) {
-		dialled = joinPort(host, "443")
-	}
-	atPort := host
-	if !hasPort(host) {
-		atPort = joinPort(host, "443")
+	if hasPort(host) {
+		bare = strings.Trim(host[:strings.LastIndexByte(host, ':')], "[]")
 	}
 	switch {
 	case layer == LayerDNS:
 		return []string{"dns@" + host}
 	case h.cause == RouteConnectWaitTimeout || h.cause == UnknownRequestDeadlineNoStage || h.cause == UnknownCanceledNoCause:
-		return []string{"dns@" + bare, "connect@" + dialled, "tls@" + atPort, "request@" + host}
+		return []string{"dns@" + bare, probeAt("connect@", orElse(h.address, host)), probeAt("tls@", host), "request@" + host}
 	case layer == LayerRoute || h.cause == EndpointConnectionRefused || h.cause == EndpointProxyUnreachable:
-		return []string{"connect@" + dialled}
+		return []string{probeAt("connect@", orElse(h.address, host))}
 	case layer == LayerTLS || h.cause == EndpointTLSHandshakeTimeout || h.cause == EndpointConnectionReset || h.cause == EndpointConnectionClosedEOF:
-		return []string{"tls@" + atPort}
+		return []string{probeAt("tls@", host)}
 	case layer == LayerUnknown:
 		return nil
 	case slices.Contains(h.alternatives, EndpointSourceAddressDenied) || h.cause == EndpointSourceAddressDenied:
@@ -176,4 +168,15 @@ func decide(h hit, image string) []string {
 		return []string{"request@" + host, "dns@" + bare}
 	}
 	return []string{"request@" + host}
+}
+
+// probeAt names a probe of a port, HTTPS's own if host has none.
+func probeAt(probe, host string) string {
+	switch {
+	case hasPort(host):
+		return probe + host
+	case strings.IndexByte(host, ':') >= 0:
+		return probe + joinPort(host, "443")
+	}
+	return probe + host + ":443"
 }
