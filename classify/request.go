@@ -133,6 +133,7 @@ func requestAt(text string, start, i int) (request, bool) {
 	case strings.HasSuffix(before, "status code"), strings.HasSuffix(before, "content at"), strings.HasSuffix(before, "last URL"),
 		strings.HasSuffix(before, "blob body from"), strings.HasSuffix(before, "upstream:"):
 		r.status = true
+	case strings.HasSuffix(before, "for url ("): // reqwest, of the pullers in Rust; without a method
 	case strings.HasSuffix(before, "external blob from"):
 		r.method, r.status = "GET", true
 	default:

@@ -136,6 +136,11 @@ func (p *piece) handshake() (hit, bool) {
 		return hit{cause: c, facts: alertFacts(number), alternatives: alternatives, nobody: p.proxied()}, true
 	}
 	if p.has("local error: tls: ") && !p.has("x509: ") {
+		if strings.Contains(p.lower[p.tail:], "local error: tls: no renegotiation") {
+			// Servers ask for another handshake to get a certificate; Go's
+			// client does not take part unless it is told to.
+			return hit{cause: TLSClientCertificateRequired, alternatives: []Cause{TLSHandshakeAlert}, nobody: p.proxied()}, true
+		}
 		// This side broke off over what it received (RFC 8446 section 6.2).
 		return hit{cause: EndpointMalformedResponse, alternatives: []Cause{TLSHandshakeAlert}, nobody: p.proxied()}, true
 	}

@@ -136,6 +136,7 @@ var identityPhrases = []phrase{
 	{"cannot be authenticated with the token", "", IdentityTokenRejected, "", ""},
 	{"server message: invalid_token", "", IdentityTokenRejected, "", ""},
 	{"invalid_token: ", "", IdentityTokenRejected, "", ""},
+	{"login attempt to ", "status: 401 unauthorized", IdentityBadCredentials, OperationUnknown, ""},
 	{"authorization status: 401", "", IdentityUnauthorized, "", ""},
 	{"no basic auth credentials", "", IdentityNoBasicAuth, "", ""},
 	{"insufficient_scope", "", IdentityInsufficientScope, "", IdentityAccessDeniedOrMissing},

@@ -43,6 +43,7 @@ var localPhrases = []phrase{
 	{"failed to record image pull intent for ", "", NodeInternalError, OperationUnknown, ""},
 	{"imageref of image ", " is not set", NodeInternalError, OperationUnknown, ""},
 	{"failed to get image ", "from containerd image store", NodeInternalError, OperationUnknown, ""},
+	{"grpc: received message larger than max", "", NodeInternalError, OperationUnknown, ImageManifestInvalid},
 	{"pullimage was aborted by a go panic", "", NodeInternalError, OperationUnknown, ""},
 	{"pull child finished successfully but", "send a result", NodeInternalError, OperationUnknown, ""},
 
@@ -83,6 +84,7 @@ var localPhrases = []phrase{
 	{": object required", "", ImageInvalidReference, OperationUnknown, NodeRuntimeConfigInvalid},
 	{"invalid repository name (", "", ImageInvalidReference, OperationUnknown, ""},
 	{"invalid image reference", "", ImageInvalidReference, OperationUnknown, ""},
+	{": invalid port", "dial tcp: address ", ImageInvalidReference, OperationUnknown, NodeRuntimeConfigInvalid},
 	{"repository name must be canonical", "", ImageInvalidReference, OperationUnknown, ""},
 	{"repository name must be lowercase", "", ImageInvalidReference, OperationUnknown, ""},
 

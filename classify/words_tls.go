@@ -62,6 +62,11 @@ var handshakePhrases = []phrase{
 	{"wrong version number", "ssl routines", TLSNotTLS, "", ""},
 	{"certificate verify failed", "certificate has expired", TLSExpired, "", ""},
 	{"certificate verify failed", "", TLSUnknownAuthority, "", ""},
+	{"invalid peer certificate: unknownissuer", "", TLSUnknownAuthority, "", ""}, // rustls
+	{"invalid peer certificate: expired", "", TLSExpired, "", ""},
+	{"invalid peer certificate: certificate expired", "", TLSExpired, "", ""},
+	{"invalid peer certificate: notvalidforname", "", TLSHostnameMismatch, "", ""},
+	{"invalid peer certificate: certificate not valid for name", "", TLSHostnameMismatch, "", ""},
 	{"unable to get local issuer certificate", "", TLSUnknownAuthority, "", ""},
 	{"ssl certificate problem", "", TLSUnknownAuthority, "", ""},
 	{"certificate is not trusted", "", TLSUnknownAuthority, "", ""},
@@ -106,6 +111,7 @@ var transportPhrases = []phrase{
 	{"connection error: flow_control_error", "", EndpointHTTP2StreamError, "", ""},
 	{"server closed idle connection", "", EndpointConnectionClosedEOF, "", ""},
 	// Clients that are not written in Go.
+	{": operation timed out", "error sending request for url (", UnknownRequestDeadlineNoStage, "", ""},
 	{"could not resolve host", "", DNSNXDOMAIN, "", DNSTemporaryFailure},
 	{"getaddrinfo enotfound", "", DNSNXDOMAIN, "", ""},
 	{"getaddrinfo eai_again", "", DNSTemporaryFailure, "", ""},
