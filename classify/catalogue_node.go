@@ -112,6 +112,7 @@ var nodeEntries = []Info{
 		Remedy:     "Take the entry out, or add the registry to the allowed ones, and let the machine configuration roll out to the pool; or pull through a registry that is allowed.",
 		NotFixedBy: "Opening firewalls or renewing secrets: no packet was sent. Another tag of the same repository meets the same entry.",
 		Ref:        "https://github.com/containers/image/blob/main/docs/containers-registries.conf.5.md",
+		Refines:    NodeRuntimeConfigInvalid,
 	},
 	{
 		Cause:      NodeRuntimeConfigIgnored,
