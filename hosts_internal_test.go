@@ -1,0 +1,33 @@
+package pullwalk
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
+)
+
+// A registry that sends every layer to another host must not make us follow it
+// without end; what lies behind is then not known.
+func TestMoreHostsThanAreFollowed(t *testing.T) {
+	t.Parallel()
+	s := &source{d: &diagnosis{}, finished: true}
+	for i := range maxEndpoints {
+		s.endpoints = append(s.endpoints, s.newEndpoint(target{scheme: "https", host: fmt.Sprintf("blobs%d.corp.test", i), port: 443, role: endpoints.RoleBlob}))
+	}
+	known := s.endpoint(t.Context(), target{scheme: "https", host: "blobs7.corp.test", port: 443, role: endpoints.RoleBlob})
+	require.NotNil(t, known, "one that is known costs nothing")
+	require.Nil(t, s.endpoint(t.Context(), target{scheme: "https", host: "one-more.corp.test", port: 443, role: endpoints.RoleBlob}))
+	require.Len(t, s.endpoints, maxEndpoints)
+
+	verdict, why := s.judgeSteps()
+	assert.Equal(t, StatusInconclusive, verdict)
+	assert.Contains(t, why, fmt.Sprint(maxEndpoints))
+	_, warnings, _ := s.findings()
+	require.Len(t, warnings, 1)
+	assert.Equal(t, classify.EndpointTooManyHosts, warnings[0].Cause)
+}
