@@ -41,6 +41,10 @@ type Options struct {
 	// then a finding. nil = no expectation.
 	Expect []netip.Prefix
 
+	// AuditRights asks the token server, after a read that worked, what more it would
+	// grant this identity; two or three token requests more, without side effect.
+	AuditRights bool
+
 	Budget time.Duration // the whole call; 0 = 60 s, with Complete 5 min
 
 	// OnStep is told of each step as it completes, OnProgress of silence and of

@@ -29,6 +29,7 @@ type diagnosis struct {
 	way       endpoints.Way
 	store     *endpoints.ContentStore // nil = another runtime's
 	seen      tlsauth.Seen            // what the TLS checks of this diagnosis learn from each other
+	plan      *tlsauth.CredentialPlan // what a kubelet would offer, and why; nil = not known
 	unsure    bool                    // it is not known whether the runtime's configuration is in force
 	userAgent string
 	allow     func(netip.AddrPort) error
@@ -173,6 +174,7 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 	})
 	sources[0].resolvers(ctx)
 	sources[len(sources)-1].also(ctx)
+	d.planCredentials(ctx, sources[len(sources)-1])
 	for i, s := range sources {
 		if !usable {
 			s.block()

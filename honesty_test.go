@@ -84,7 +84,7 @@ func (g *seen) checkServed(t *testing.T, e pullwalk.Endpoint, st pullwalk.Step) 
 	case pullwalk.StepToken:
 		require.NotNil(t, st.Access, what)
 		assert.NotZero(t, g.lab.Token.Count("", "/token", 200), what)
-	case pullwalk.StepSettings, pullwalk.StepStore: // files of the node
+	case pullwalk.StepSettings, pullwalk.StepStore, pullwalk.StepSecrets: // files of the node
 	case pullwalk.StepPing, pullwalk.StepChallenge, pullwalk.StepResolve, pullwalk.StepManifest, pullwalk.StepConfig, pullwalk.StepLayer:
 		g.checkRequest(t, what, e, st)
 	default:

@@ -44,6 +44,7 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 		if st := s.resolve(ctx, reg, w, i+1); st.Status.passes() && st.Request != nil {
 			s.supersede(reg, i)
 			s.d.setIdentity(c.Info)
+			s.auditRights(ctx, reg, first, c)
 			return st.Request, first
 		}
 	}
@@ -79,6 +80,9 @@ func (s *source) credentials(ctx context.Context) ([]tlsauth.Offer, *Step) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxKeychain)
 	defer cancel()
+	if p := s.d.plan; p != nil && p.Inconclusive != "" && len(p.Offered) == 0 {
+		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: "what the kubelet would offer is not known: " + classify.Redact(p.Inconclusive, 300)}
+	}
 	offers, err := tlsauth.Offers(ctx, s.d.opts.Keychain, s.d.ref.String())
 	if err != nil {
 		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
@@ -87,6 +91,79 @@ func (s *source) credentials(ctx context.Context) ([]tlsauth.Offer, *Step) {
 		offers[i] = offers[i].ForRuntime(s.d.view.runtime.Name)
 	}
 	return offers, nil
+}
+
+// planner is a keychain that knows why it offers what it offers, as
+// [tlsauth.Kubelet] does.
+type planner interface {
+	Plan(ctx context.Context, image string) (*tlsauth.CredentialPlan, error)
+}
+
+// planCredentials asks such a keychain, and climbs to the hosts that the credentials
+// come from: when they cannot be reached, the pull looks like a missing right.
+func (d *diagnosis) planCredentials(ctx context.Context, s *source) {
+	keychain, ok := d.opts.Keychain.(planner)
+	if !ok {
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, maxKeychain)
+	defer cancel()
+	plan, ok := await(asking, func() *tlsauth.CredentialPlan {
+		plan, err := keychain.Plan(asking, d.ref.String())
+		if err != nil {
+			return nil
+		}
+		return plan
+	})
+	if !ok || plan == nil {
+		return // the offers, asked for later, say why
+	}
+	d.plan = plan
+	for _, from := range plan.Sources {
+		for _, hp := range from.Hosts {
+			host, port, err := splitHostPort(hp)
+			if err != nil {
+				continue
+			}
+			scheme := "https"
+			if port == 80 {
+				scheme = "http"
+			}
+			s.endpoint(ctx, target{scheme: scheme, host: host, port: port, role: endpoints.RoleCredential, foundBy: from.Kind + " " + from.Name, hint: true})
+		}
+	}
+}
+
+// recordPlan says at the registry's endpoint what the plan found.
+func (s *source) recordPlan(reg *endpoint) {
+	if p := s.d.plan; p != nil {
+		reason := ""
+		if p.Inconclusive != "" && len(p.Offered) == 0 {
+			reason = p.Inconclusive
+		}
+		reg.record(settle(Step{ID: StepSecrets}, true, reason, warned(p.Findings())), 0)
+	}
+}
+
+// auditRights asks what more the identity could do, where the caller wants to know.
+func (s *source) auditRights(ctx context.Context, reg *endpoint, first *endpoints.RequestReport, c tlsauth.Offer) {
+	if !s.d.opts.AuditRights {
+		return
+	}
+	e, ch, err := s.tokenHost(ctx, first)
+	if e == nil || err != nil {
+		reg.record(Step{ID: StepRights, Status: StatusSkipped, Reason: "no token server grants rights here"}, 0)
+		return
+	}
+	out := e.request(ctx, Step{ID: StepRights}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+		r := tlsauth.AuditRights(ctx, rt, ch, c.Secret, s.ref.Repository, s.d.userAgent)
+		st := settle(Step{ID: StepRights}, true, "", warned(r.Findings()))
+		if r.Inconclusive != "" { // the pull does not depend on it
+			st.Status, st.Reason = StatusSkipped, r.Inconclusive
+		}
+		return outcome{Step: st}
+	})
+	e.record(out.Step, 0)
 }
 
 // tokenHost starts the ladder of the token server that a challenge names.

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/wire"
 	"github.com/pullwalk/pullwalk/reach"
 )
@@ -82,7 +84,9 @@ func (l *lane) route(ctx context.Context) Step {
 // connected to.
 func (l *lane) denied(s Step, addr netip.Addr) (Step, bool) {
 	err := l.e.d.allow(netip.AddrPortFrom(addr, l.e.port))
-	if err == nil {
+	// The node's own settings name where its credentials come from, often at a
+	// link-local address; a registry cannot choose it, and nothing is asked there.
+	if err == nil || slices.Equal(l.e.roles, []endpoints.Role{endpoints.RoleCredential}) {
 		return s, false
 	}
 	f := classify.New(classify.EndpointAddressDenied, fmt.Sprintf("%s leads to %v, which this tool does not connect to: %v", l.e.host, addr, err),

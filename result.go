@@ -131,8 +131,10 @@ const (
 	StepTLS       StepID = "tls"       // TLS is verified
 	StepPing      StepID = "ping"      // the registry's API answers; containerd never asks it
 	StepChallenge StepID = "challenge" // the registry says which token it wants
+	StepSecrets   StepID = "secrets"   // what the kubelet would offer; only with a keychain that plans as it does
 	StepToken     StepID = "token"     // the token server gives one
 	StepResolve   StepID = "resolve"   // the tag or digest of the image exists and may be read
+	StepRights    StepID = "rights"    // what more the identity may do; only when asked for
 	StepManifest  StepID = "manifest"  // an index or manifest, by digest
 	StepStore     StepID = "store"     // what of the image lies on the node already
 	StepConfig    StepID = "config"    // the configuration blob

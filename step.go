@@ -29,7 +29,7 @@ type step struct {
 }
 
 // The rungs, in the order in which they are reported.
-var rungs = []StepID{StepSettings, StepDNS, StepRoute, StepConnect, StepTunnel, StepTLS, StepPing, StepChallenge, StepToken, StepResolve, StepManifest, StepStore, StepConfig, StepLayer}
+var rungs = []StepID{StepSettings, StepDNS, StepRoute, StepConnect, StepTunnel, StepTLS, StepPing, StepChallenge, StepSecrets, StepToken, StepResolve, StepRights, StepManifest, StepStore, StepConfig, StepLayer}
 
 // layers says which layer a step belongs to. A request's own findings may belong
 // to another one: a 401 is identity.
@@ -43,7 +43,7 @@ func layerOf(id StepID) classify.Layer {
 		return classify.LayerRoute
 	case StepTLS:
 		return classify.LayerTLS
-	case StepToken:
+	case StepToken, StepSecrets, StepRights:
 		return classify.LayerIdentity
 	case StepResolve, StepManifest, StepConfig, StepLayer:
 		return classify.LayerImage

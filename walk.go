@@ -27,6 +27,7 @@ func (s *source) walk(ctx context.Context) {
 	}
 	reg := s.endpoint(ctx, t)
 	s.recordSettings(reg)
+	s.recordPlan(reg)
 	w := s.cfg.Walk(s.ref, s.d.way)
 	w.Base, w.UserAgent = base, s.d.userAgent
 

@@ -26,6 +26,9 @@ const (
 	RoleProxy    Role = "proxy"    // a forward proxy
 	RoleResolver Role = "resolver" // a nameserver
 	RoleAlso     Role = "also"     // named by the caller, not seen in this pull
+	// RoleCredential is where credentials come from before any registry is asked: a
+	// cloud's metadata service, a login server.
+	RoleCredential Role = "credential-source"
 )
 
 // Outcome is what one request settled.
