@@ -47,8 +47,7 @@ func (k keptFlow) flow() Flow {
 	if k.counting == nil {
 		return Flow{}
 	}
-	k.counting.look()
-	return k.counting.last
+	return k.counting.look()
 }
 
 // countingConn looks at its socket before it closes it.
@@ -64,13 +63,14 @@ type countingConn struct {
 // SyscallConn lets callers set options, as on the connection itself.
 func (c *countingConn) SyscallConn() (syscall.RawConn, error) { return c.raw.SyscallConn() }
 
-// look reads the counters, unless the socket is closed.
-func (c *countingConn) look() {
+// look reads the counters, unless the socket is closed, and returns the last.
+func (c *countingConn) look() Flow {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
 		c.last = flowOfConn(c.Conn)
 	}
+	return c.last
 }
 
 func (c *countingConn) Close() error {
