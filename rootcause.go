@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
@@ -354,109 +352,4 @@ func handEdits(s Source) []string {
 		}
 	}
 	return out
-}
-
-// Hosts returns every host:port that the pull touches: the list that the owner
-// of a firewall needs. Nameservers are not in it.
-func (r *Result) Hosts() []HostUse {
-	var out []HostUse
-	for _, s := range r.Sources {
-		for _, e := range s.Endpoints {
-			if e.Scheme == schemeDNS {
-				continue
-			}
-			u := HostUse{Host: e.HostPort(), Scheme: e.Scheme, Roles: e.Roles, Via: e.Via, Addresses: e.addresses()}
-			u.Private = len(u.Addresses) > 0 && !slices.ContainsFunc(u.Addresses, func(a netip.Addr) bool { return !a.IsPrivate() && !a.IsLoopback() })
-			if i := slices.IndexFunc(out, func(h HostUse) bool { return h.Host == u.Host && h.Scheme == u.Scheme }); i >= 0 {
-				for _, role := range u.Roles {
-					if !slices.Contains(out[i].Roles, role) {
-						out[i].Roles = append(slices.Clone(out[i].Roles), role)
-					}
-				}
-				continue
-			}
-			out = append(out, u)
-		}
-	}
-	return out
-}
-
-// HostPort returns host:port.
-func (e Endpoint) HostPort() string {
-	return target{host: e.Host, port: e.Port}.hostPort()
-}
-
-func (e Endpoint) addresses() []netip.Addr {
-	if a, err := netip.ParseAddr(e.Host); err == nil {
-		return []netip.Addr{a}
-	}
-	for _, s := range e.Steps {
-		if s.DNS != nil {
-			return s.DNS.Addresses
-		}
-	}
-	return nil
-}
-
-// DiagnosisError is a Result that is not good, as an error.
-type DiagnosisError struct {
-	Verdict  Status
-	Primary  *classify.Finding // nil if inconclusive
-	Findings []classify.Finding
-	report   string
-}
-
-// Error returns the whole text report: in a test the message is all one sees.
-func (e *DiagnosisError) Error() string { return e.report }
-
-// Unwrap returns the findings, root causes first; the Go error behind each is
-// found by errors.As.
-func (e *DiagnosisError) Unwrap() []error {
-	out := make([]error, len(e.Findings))
-	for i, f := range e.Findings {
-		out[i] = f
-	}
-	return out
-}
-
-// Err returns nil if the verdict is ok or degraded, else a [*DiagnosisError].
-func (r *Result) Err() error {
-	if r.Verdict.passes() && r.Verdict != StatusSkipped {
-		return nil
-	}
-	return &DiagnosisError{Verdict: r.Verdict, Primary: r.Primary, Findings: r.Findings, report: strings.TrimSpace(r.String())}
-}
-
-// compare holds what the cluster reported against what the probes saw.
-func (d *diagnosis) compare(r *Result) *Reported {
-	if len(d.opts.Events) == 0 {
-		return nil
-	}
-	out := &Reported{Events: len(d.opts.Events), Agrees: "unknown"}
-	for _, ev := range d.opts.Events {
-		reading := classify.Event(ev.Reason, ev.Message)
-		if reading.Kind == classify.KindFailure {
-			out.Reading, out.Message, out.Node = reading, classify.Redact(ev.Message, 500), cmp.Or(ev.Node, out.Node)
-		}
-	}
-	switch {
-	case out.Reading.Kind == "":
-		out.Note = "no event names a failure of a pull"
-	case r.Primary != nil && related(out.Reading.Best.Cause, r.Primary.Cause):
-		out.Agrees = "yes"
-	case r.Primary != nil || r.Verdict.passes():
-		out.Agrees = "no"
-		out.Note = "repaired or intermittent since, another node, or the text names a consequence"
-	}
-	return out
-}
-
-// related says that a text and a probe speak of the same fault: equal codes, or
-// one that refines the other.
-func related(text, probe classify.Cause) bool {
-	if text == probe {
-		return true
-	}
-	info, ok := classify.Lookup(probe)
-	return ok && info.Refines == text
 }
