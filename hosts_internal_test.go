@@ -2,6 +2,7 @@ package pullwalk
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -30,4 +31,26 @@ func TestMoreHostsThanAreFollowed(t *testing.T) {
 	_, warnings, _ := s.findings()
 	require.Len(t, warnings, 1)
 	assert.Equal(t, classify.EndpointTooManyHosts, warnings[0].Cause)
+}
+
+// A registry may name the very address at which the node gets its credentials: its
+// realm must not ride on the ladder that the node's own settings were given.
+func TestARegistryDoesNotLeadToWhereCredentialsComeFrom(t *testing.T) {
+	t.Parallel()
+	s := &source{d: &diagnosis{}}
+	metadata := target{scheme: "http", host: "169.254.169.254", port: 80, role: endpoints.RoleCredential}
+	s.endpoints = append(s.endpoints, s.newEndpoint(metadata))
+	require.NotNil(t, s.find(metadata))
+	realm := metadata
+	realm.role = endpoints.RoleToken
+	require.Nil(t, s.find(realm))
+
+	s.d.allow = DenyPlatformAddrs
+	for role, denied := range map[endpoints.Role]bool{endpoints.RoleCredential: false, endpoints.RoleToken: true} {
+		own := metadata
+		own.role = role
+		l := &lane{e: s.newEndpoint(own)}
+		_, got := l.denied(Step{ID: StepRoute}, netip.MustParseAddr("169.254.169.254"))
+		require.Equal(t, denied, got, role)
+	}
 }

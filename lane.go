@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -86,7 +85,7 @@ func (l *lane) denied(s Step, addr netip.Addr) (Step, bool) {
 	err := l.e.d.allow(netip.AddrPortFrom(addr, l.e.port))
 	// The node's own settings name where its credentials come from, often at a
 	// link-local address; a registry cannot choose it, and nothing is asked there.
-	if err == nil || slices.Equal(l.e.roles, []endpoints.Role{endpoints.RoleCredential}) {
+	if err == nil || l.e.role == endpoints.RoleCredential {
 		return s, false
 	}
 	f := classify.New(classify.EndpointAddressDenied, fmt.Sprintf("%s leads to %v, which this tool does not connect to: %v", l.e.host, addr, err),

@@ -62,16 +62,14 @@ func (d *diagnosis) newSource(c endpoints.Source) *source {
 func (s *source) endpoint(ctx context.Context, t target) *endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.endpoints {
-		if e.scheme == t.scheme && e.host == t.host && e.port == t.port {
-			if !slices.Contains(e.roles, t.role) {
-				e.roles = append(e.roles, t.role)
-			}
-			e.mu.Lock()
-			e.onlyHint = e.onlyHint && t.hint
-			e.mu.Unlock()
-			return e
+	if e := s.find(t); e != nil {
+		if !slices.Contains(e.roles, t.role) {
+			e.roles = append(e.roles, t.role)
 		}
+		e.mu.Lock()
+		e.onlyHint = e.onlyHint && t.hint
+		e.mu.Unlock()
+		return e
 	}
 	if len(s.endpoints) >= maxEndpoints {
 		s.overflow = true
@@ -84,6 +82,19 @@ func (s *source) endpoint(ctx context.Context, t target) *endpoint {
 	}
 	s.d.climbing.Go(func() { e.climb(ctx) })
 	return e
+}
+
+// find returns the endpoint of t if there is one. Where the node's own settings
+// say that credentials come from is kept apart: it may lie at an address to which
+// a registry must not lead. The caller holds s.mu.
+func (s *source) find(t target) *endpoint {
+	own := t.role == endpoints.RoleCredential
+	for _, e := range s.endpoints {
+		if e.scheme == t.scheme && e.host == t.host && e.port == t.port && own == (e.role == endpoints.RoleCredential) {
+			return e
+		}
+	}
+	return nil
 }
 
 func (s *source) newEndpoint(t target) *endpoint {
@@ -111,10 +122,8 @@ func (s *source) proxyFor(ctx context.Context, t target) (u *url.URL, via *endpo
 	case t.scheme == "http":
 		return nil, nil, "plain http through the proxy " + u.Host + " is asked in another form, which is not done here"
 	}
-	for _, e := range s.endpoints {
-		if e.scheme == pt.scheme && e.host == pt.host && e.port == pt.port {
-			return u, e, ""
-		}
+	if e := s.find(pt); e != nil {
+		return u, e, ""
 	}
 	e := s.newEndpoint(pt)
 	s.endpoints = append(s.endpoints, e)
