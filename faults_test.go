@@ -50,7 +50,7 @@ var numberFaults = map[string]func(int) lab.Fault{
 }
 
 // labFault reads "break" of a scenario: realm URL, redirect-to URL, status HOST
-// CODE BODY, html HOST CODE, or one of the tables.
+// CODE BODY, html HOST CODE, certificate KIND HOST, tls KIND HOST, or one of the tables.
 func (w *world) labFault(t testing.TB, args []string) lab.Fault {
 	t.Helper()
 	number := func(s string) int {
@@ -73,6 +73,15 @@ func (w *world) labFault(t testing.TB, args []string) lab.Fault {
 		return lab.RealmTo(args[1])
 	case "redirect-to":
 		return lab.RedirectTo(args[1])
+	case "certificate":
+		build, ok := certificateFaults[args[1]]
+		require.True(t, ok, "certificate %q", args[1])
+		h := w.host(t, args[2])
+		return lab.ServesCertificate(h, build(t, w, h.Name))
+	case "tls":
+		change, ok := serverFaults[args[1]]
+		require.True(t, ok, "tls %q", args[1])
+		return lab.ServesTLS(w.host(t, args[2]), change)
 	case "html":
 		return lab.HTMLPage(w.host(t, args[1]), number(args[2]))
 	case "status":

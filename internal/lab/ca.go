@@ -50,9 +50,15 @@ func newAuthority(name string, now time.Time) (*authority, error) {
 	return &authority{cert: cert, key: key, leafKey: leafKey}, nil
 }
 
-// issue makes a server certificate for one DNS name. It panics if signing
-// fails, which for a template as plain as this one it does not.
+// issue makes a server certificate for one DNS name.
 func (a *authority) issue(name string, notBefore, notAfter time.Time) tls.Certificate {
+	return a.issueAs(name, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = notBefore, notAfter })
+}
+
+// issueAs makes a server certificate for one DNS name, and lets change set its
+// dates and whatever else is to differ. It panics if signing fails, which for a
+// template that a test wrote down it does not.
+func (a *authority) issueAs(name string, change func(*x509.Certificate)) tls.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		panic(fmt.Sprintf("lab: serial number: %v", err))
@@ -61,11 +67,10 @@ func (a *authority) issue(name string, notBefore, notAfter time.Time) tls.Certif
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name},
 		DNSNames:     []string{name},
-		NotBefore:    notBefore,
-		NotAfter:     notAfter,
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
+	change(template)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, a.leafKey.Public(), a.key)
 	if err != nil {
 		panic(fmt.Sprintf("lab: certificate for %q: %v", name, err))
@@ -82,6 +87,15 @@ func (a *authority) issue(name string, notBefore, notAfter time.Time) tls.Certif
 func (w *World) Certificate(name string) tls.Certificate {
 	now := w.now()
 	return w.ca.issue(name, now.Add(-time.Hour), now.AddDate(0, 3, 0))
+}
+
+// CertificateAs is Certificate with a template that change has changed.
+func (w *World) CertificateAs(name string, change func(*x509.Certificate)) tls.Certificate {
+	now := w.now()
+	return w.ca.issueAs(name, func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = now.Add(-time.Hour), now.AddDate(0, 3, 0)
+		change(c)
+	})
 }
 
 // TrustedPool holds the world's authority and nothing else.

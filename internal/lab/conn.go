@@ -29,6 +29,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	if h.world.plain || c.faults.notTLS {
 		return c, nil
 	}
+	if c.faults.server != nil {
+		return tls.Server(c, c.faults.server), nil
+	}
 	return tls.Server(c, h.tls), nil
 }
 

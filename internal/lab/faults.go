@@ -33,6 +33,7 @@ type connFaults struct {
 	halfHandshake bool
 	notTLS        bool
 	certificate   *tls.Certificate // nil means the host's own
+	server        *tls.Config      // nil means the host's own settings
 }
 
 type cannedAnswer struct {
@@ -148,6 +149,16 @@ func ExpiredCert(h *Host) Fault {
 // ServesCertificate makes the host show any certificate.
 func ServesCertificate(h *Host, c tls.Certificate) Fault {
 	return func(*World) { h.setCertificate(c) }
+}
+
+// ServesTLS makes the host speak TLS as change says: versions, ciphers, client
+// certificates. change gets the host's own settings to alter.
+func ServesTLS(h *Host, change func(*tls.Config)) Fault {
+	return func(*World) {
+		c := h.tls.Clone()
+		change(c)
+		h.faults.conn.server = c
+	}
 }
 
 // setCertificate is called with the world's lock held.
