@@ -10,12 +10,13 @@ import (
 	"github.com/pullwalk/pullwalk/dnscheck"
 )
 
-// distinct drops findings that say the same of the same place.
+// distinct drops findings that say the same in the same words: of one place, or
+// of the node, which each host of the pull meets again.
 func distinct(findings []classify.Finding) []classify.Finding {
 	var out []classify.Finding
 	for _, f := range findings {
 		same := func(g classify.Finding) bool {
-			return f.Cause == g.Cause && f.Endpoint == g.Endpoint && f.Summary == g.Summary
+			return f.Cause == g.Cause && f.Summary == g.Summary
 		}
 		if !slices.ContainsFunc(out, same) {
 			out = append(out, f)

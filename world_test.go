@@ -17,6 +17,7 @@ import (
 
 	"github.com/pullwalk/pullwalk"
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/internal/lab"
 	"github.com/pullwalk/pullwalk/internal/simnet"
 	"github.com/pullwalk/pullwalk/reach"
@@ -57,7 +58,9 @@ const (
 //	zone SERVER NAME ADDR...        records of a nameserver, instead of those it has; no address: no data
 //	zone SERVER NAME rcode CODE     an answer without records
 //	zone SERVER NAME none           the name does not exist
-//	zone SERVER silent|closed       the nameserver itself
+//	zone SERVER NAME cname TARGET   an alias
+//	zone SERVER NAME says CODE      an extended error (RFC 8914) beside the answer
+//	zone SERVER silent|closed|truncates|no-tcp|malformed|mismatched   the nameserver itself
 //	route PREFIX via GW dev IF src ADDR, or a kind: unreachable, blackhole, prohibit, none
 //	net silent|refuse|reset|mute|unreachable ADDR:PORT
 //	net cut|hang ADDR:PORT BYTES
@@ -279,6 +282,21 @@ func (w *world) zone(t testing.TB, args []string) {
 		z.Silent()
 	case args[1] == "closed":
 		z.Closed()
+	case args[1] == "truncates":
+		z.Truncate()
+	case args[1] == "no-tcp":
+		z.NoTCP()
+	case args[1] == "malformed":
+		z.Garbage(dnscheck.ErrMalformed)
+	case args[1] == "mismatched":
+		u := dnscheck.Unmatched{Count: 2, Why: "another ID than the question's", From: netip.MustParseAddr("10.20.0.99")}
+		z.Garbage(&dnscheck.UnmatchedError{Unmatched: u, Err: os.ErrDeadlineExceeded})
+	case len(args) > 2 && args[2] == "cname":
+		z.Remove(args[1]).CNAME(args[1], args[3])
+	case len(args) > 2 && args[2] == "says":
+		code, err := strconv.Atoi(args[3])
+		require.NoError(t, err)
+		z.Extend(args[1], code)
 	case len(args) > 2 && args[2] == "none":
 		z.Remove(args[1])
 	case len(args) > 2 && args[2] == "rcode":

@@ -103,6 +103,9 @@ func (n *Net) ask(ctx context.Context, server netip.AddrPort, network string, q 
 	if err := n.sleep(ctx, wait); err != nil {
 		return fail(err)
 	}
+	if err := z.nonsense(); err != nil {
+		return fail(err)
+	}
 	return z.answer(tcp, q), nil
 }
 

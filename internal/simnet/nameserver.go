@@ -27,12 +27,14 @@ type Nameserver struct {
 	records                          map[string]*record
 	silent, closed, truncates, noTCP bool
 	delay                            time.Duration
+	garbage                          error // instead of every answer
 }
 
 type record struct {
 	addrs []netip.Addr
 	cname string
 	rcode string
+	why   []int // extended errors, RFC 8914
 }
 
 // Zone returns the nameserver at an address, new and empty if there is none.
@@ -72,6 +74,12 @@ func (z *Nameserver) RCode(name, rcode string) *Nameserver {
 	return z.set(func() { z.record(name).rcode = rcode })
 }
 
+// Extend adds the extended error of this code (RFC 8914) to every answer for name:
+// 3 for a stale one, 6 where DNSSEC failed.
+func (z *Nameserver) Extend(name string, code int) *Nameserver {
+	return z.set(func() { r := z.record(name); r.why = append(r.why, code) })
+}
+
 // Remove forgets a name.
 func (z *Nameserver) Remove(name string) *Nameserver {
 	return z.set(func() { delete(z.records, canonical(name)) })
@@ -93,9 +101,15 @@ func (z *Nameserver) NoTCP() *Nameserver { return z.set(func() { z.noTCP = true 
 // latency of [Net.Delay].
 func (z *Nameserver) Delay(d time.Duration) *Nameserver { return z.set(func() { z.delay = d }) }
 
-// Heal takes back Silent, Closed, Truncate, NoTCP and Delay. Records stay.
+// Garbage makes every exchange end with err once the server has thought:
+// [dnscheck.ErrMalformed] for what is no DNS message.
+func (z *Nameserver) Garbage(err error) *Nameserver { return z.set(func() { z.garbage = err }) }
+
+// Heal takes back Silent, Closed, Truncate, NoTCP, Delay and Garbage. Records stay.
 func (z *Nameserver) Heal() *Nameserver {
-	return z.set(func() { z.silent, z.closed, z.truncates, z.noTCP, z.delay = false, false, false, false, 0 })
+	return z.set(func() {
+		z.silent, z.closed, z.truncates, z.noTCP, z.delay, z.garbage = false, false, false, false, 0, nil
+	})
 }
 
 func (z *Nameserver) set(change func()) *Nameserver {
@@ -127,6 +141,12 @@ func (z *Nameserver) listensOn(tcp bool) bool {
 	return !z.closed && !(tcp && z.noTCP)
 }
 
+func (z *Nameserver) nonsense() error {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.garbage
+}
+
 func (z *Nameserver) thinks() time.Duration {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -150,6 +170,9 @@ func (z *Nameserver) answer(tcp bool, q dnscheck.Question) dnscheck.Answer {
 			a.RCode = "NXDOMAIN"
 		case r.rcode != "":
 			a.RCode = r.rcode
+		case r.cname != "" && q.Type == "CNAME": // the one link, not where it leads
+			a.CNAMEs, a.TTLSeconds = []string{r.cname}, TTL
+			return a
 		case r.cname != "" && len(a.CNAMEs) == maxChain:
 			return dnscheck.Answer{RCode: "SERVFAIL", RecursionAvailable: true}
 		case r.cname != "":
@@ -161,6 +184,11 @@ func (z *Nameserver) answer(tcp bool, q dnscheck.Question) dnscheck.Answer {
 				if q.Type == family(addr) {
 					a.Addresses = append(a.Addresses, addr)
 				}
+			}
+		}
+		if r != nil {
+			for _, code := range r.why {
+				a.Extended = append(a.Extended, dnscheck.ExtendedError{Code: code})
 			}
 		}
 		if len(a.Addresses) > 0 || len(a.CNAMEs) > 0 {

@@ -242,3 +242,24 @@ func TestDialSenseless(t *testing.T) {
 	}
 	require.Empty(t, n.Dials())
 }
+
+func TestNameserverSaysMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := New()
+		n.Route(netip.MustParsePrefix("0.0.0.0/0"), reach.Route{})
+		server := netip.MustParseAddrPort("10.20.0.2:53")
+		z := n.Zone(server).Add("registry.corp.test", netip.MustParseAddr("10.20.0.4")).Extend("registry.corp.test", 3)
+		ask := func() (dnscheck.Answer, error) {
+			return n.Exchanger().Exchange(t.Context(), server, "udp", dnscheck.Question{Name: "registry.corp.test.", Type: "A"})
+		}
+		a, err := ask()
+		require.NoError(t, err)
+		require.Equal(t, []dnscheck.ExtendedError{{Code: 3}}, a.Extended)
+		z.Garbage(dnscheck.ErrMalformed)
+		_, err = ask()
+		require.ErrorIs(t, err, dnscheck.ErrMalformed)
+		z.Heal()
+		_, err = ask()
+		require.NoError(t, err)
+	})
+}
