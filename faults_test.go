@@ -1,6 +1,11 @@
 package pullwalk_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"maps"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,7 +55,7 @@ var numberFaults = map[string]func(int) lab.Fault{
 }
 
 // labFault reads "break" of a scenario: realm URL, redirect-to URL, status HOST
-// CODE BODY, html HOST CODE, certificate KIND HOST, tls KIND HOST, or one of the tables.
+// CODE BODY, html HOST CODE, say (see there), certificate KIND HOST, tls KIND HOST, or one of the tables.
 func (w *world) labFault(t testing.TB, args []string) lab.Fault {
 	t.Helper()
 	number := func(s string) int {
@@ -73,6 +78,8 @@ func (w *world) labFault(t testing.TB, args []string) lab.Fault {
 		return lab.RealmTo(args[1])
 	case "redirect-to":
 		return lab.RedirectTo(args[1])
+	case "say":
+		return w.say(t, args[1:])
 	case "certificate":
 		build, ok := certificateFaults[args[1]]
 		require.True(t, ok, "certificate %q", args[1])
@@ -89,4 +96,52 @@ func (w *world) labFault(t testing.TB, args []string) lab.Fault {
 	}
 	t.Fatalf("unknown fault %q", name)
 	return nil
+}
+
+// say reads "HOST METHOD PATH STATUS [HEADER:VALUE]... [@BODY]": one answer to all
+// requests of that method whose path begins so (a path that ends in $ is meant
+// whole), with METHOD+auth only to those with an Authorization. A tilde stands for
+// a space.
+func (w *world) say(t testing.TB, args []string) lab.Fault {
+	t.Helper()
+	host, method, path := w.host(t, args[0]), args[1], args[2]
+	method, authorized := strings.CutSuffix(method, "+auth")
+	path, whole := strings.CutSuffix(path, "$")
+	status, err := strconv.Atoi(args[3])
+	require.NoError(t, err)
+	header, body := http.Header{}, ""
+	for _, word := range args[4:] {
+		if name, ok := strings.CutPrefix(word, "@"); ok {
+			require.Contains(t, w.bodies, name)
+			body = w.bodies[name]
+			continue
+		}
+		key, value, ok := strings.Cut(word, ":")
+		require.True(t, ok, "a header without a colon: %q", word)
+		header.Set(key, strings.ReplaceAll(value, "~", " "))
+	}
+	return lab.Answers(host, func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method != method || !strings.HasPrefix(r.URL.Path, path) || whole && r.URL.Path != path || authorized && r.Header.Get("Authorization") == "" {
+			return false
+		}
+		maps.Copy(rw.Header(), header)
+		if body != "" && r.Method != http.MethodHead {
+			rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		}
+		rw.WriteHeader(status)
+		if r.Method != http.MethodHead {
+			_, _ = io.WriteString(rw, body)
+		}
+		return true
+	})
+}
+
+// digests replaces DIGEST(NAME) and SIZE(NAME) by those of the bodies.
+func digests(bodies map[string]string, text string) string {
+	for name, body := range bodies {
+		sum := sha256.Sum256([]byte(body))
+		text = strings.ReplaceAll(text, "DIGEST("+name+")", "sha256:"+hex.EncodeToString(sum[:]))
+		text = strings.ReplaceAll(text, "SIZE("+name+")", strconv.Itoa(len(body)))
+	}
+	return text
 }

@@ -75,13 +75,16 @@ func (s scenario) inBubble(t *testing.T, run func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		statements, _ := s.section("world")
-		node := map[string]string{}
-		for _, f := range s.archive.Files {
+		node, bodies := map[string]string{}, map[string]string{}
+		for _, f := range s.archive.Files { // a body may name those before it
 			if path, ok := strings.CutPrefix(f.Name, "node/"); ok {
 				node[path] = string(f.Data)
 			}
+			if name, ok := strings.CutPrefix(f.Name, "body/"); ok {
+				bodies[name] = digests(bodies, strings.TrimSuffix(string(f.Data), "\n"))
+			}
 		}
-		w := newWorld(t, statements, node)
+		w := newWorld(t, digests(bodies, statements), node, bodies)
 		defer w.close()
 		run(t, w)
 	})

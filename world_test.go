@@ -72,7 +72,8 @@ const (
 //	event REASON MESSAGE            what the cluster reported
 //	break FAULT [HOST] [ARGS]       see faults_test.go
 //
-// Sections "node/PATH" are files of the node. "result.json" and "report.txt" are
+// Sections "node/PATH" are files of the node, "body/NAME" what a server says;
+// DIGEST(NAME) and SIZE(NAME) in the statements and bodies are those of such a body. "result.json" and "report.txt" are
 // what is compared, see golden_test.go.
 type scenario struct {
 	name    string
@@ -113,15 +114,16 @@ type world struct {
 	basic    *basicRegistry
 	proxies  []*proxy
 	breaking []lab.Fault
+	bodies   map[string]string
 }
 
 type login struct{ key, user, password string }
 
 // newWorld builds the world of the statements. It must be called in the bubble
 // in which the world is used, and closed there.
-func newWorld(t testing.TB, statements string, node map[string]string) *world {
+func newWorld(t testing.TB, statements string, node, bodies map[string]string) *world {
 	t.Helper()
-	w := &world{net: simnet.New(), zones: map[netip.AddrPort]bool{}, image: "registry.corp.test/team/app:v1"}
+	w := &world{net: simnet.New(), zones: map[netip.AddrPort]bool{}, image: "registry.corp.test/team/app:v1", bodies: bodies}
 	w.opts.Platform = "linux/amd64"
 	var err error
 	w.lab, err = lab.New(lab.Options{Plain: strings.Contains(statements, "option plain")})

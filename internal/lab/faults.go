@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +25,10 @@ type hostFaults struct {
 	endlessBody    bool
 	redirectLoop   bool
 	answer         *cannedAnswer // instead of every real one
+	overrides      []override    // instead of some; the first that answers
 }
+
+type override func(http.ResponseWriter, *http.Request) bool
 
 // connFaults is what is wrong with a host below http; settled per connection.
 type connFaults struct {
@@ -201,6 +206,12 @@ func HTMLPage(h *Host, status int) Fault {
 
 func answers(h *Host, status int, contentType, body string) Fault {
 	return func(*World) { h.faults.answer = &cannedAnswer{status, contentType, body} }
+}
+
+// Answers lets f answer in the host's place; where f reports false it has written
+// nothing, and the host answers itself.
+func Answers(h *Host, f func(http.ResponseWriter, *http.Request) bool) Fault {
+	return func(*World) { h.faults.overrides = append(slices.Clone(h.faults.overrides), f) }
 }
 
 // Registry.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,6 +42,7 @@ func (h *Host) front(honest http.HandlerFunc) http.Handler {
 			query.Set("hop", strconv.Itoa(n+1))
 			next.RawQuery = query.Encode()
 			http.Redirect(out, r, next.String(), http.StatusTemporaryRedirect)
+		case slices.ContainsFunc(faults.overrides, func(f override) bool { return f(out, r) }):
 		default:
 			honest(out, r)
 		}
