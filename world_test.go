@@ -63,11 +63,13 @@ const (
 //	zone SERVER silent|closed|truncates|no-tcp|malformed|mismatched   the nameserver itself
 //	route PREFIX via GW dev IF src ADDR, or a kind: unreachable, blackhole, prohibit, none
 //	net silent|refuse|reset|mute|unreachable ADDR:PORT
-//	net cut|hang ADDR:PORT BYTES
+//	net cut|hang|hole-up|hole-down|drop-large ADDR:PORT BYTES
 //	serve registry|token|blobs ADDR:PORT   one more listener
 //	basic ADDR:PORT [ADDR:PORT]     a registry that asks for Basic, instead of what listens there;
 //	                                it redirects blobs to plain http at the second address
 //	proxy ADDR:PORT works|refuses|login    a forward proxy
+//	stored                          the node's containerd holds the layers of the image already
+//	link PATH TARGET                a symbolic link of the node
 //	runtime NAME KEY=VALUE...       a runtime's process with that environment
 //	event REASON MESSAGE            what the cluster reported
 //	break FAULT [HOST] [ARGS]       see faults_test.go
@@ -244,6 +246,10 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 		w.proxies = append(w.proxies, serveProxy(w, netip.MustParseAddrPort(args[0]), args[1]))
 	case "runtime":
 		w.runtime(args[0], args[1:])
+	case "stored":
+		w.stored()
+	case "link":
+		w.link(args[0], args[1])
 	case "event":
 		w.opts.Events = append(w.opts.Events, classify.EventRecord{Reason: args[0], Message: strings.Join(args[1:], " "), Node: "node-1"})
 	case "break":
@@ -331,6 +337,7 @@ func (w *world) route(t testing.TB, args []string) {
 			t.Fatalf("unknown word %q of a route", args[i])
 		}
 	}
+	r.OnLink = r.Interface != "" && !r.Gateway.IsValid()
 	w.net.Route(netip.MustParsePrefix(args[0]), r)
 }
 
@@ -358,6 +365,12 @@ func (w *world) fault(t testing.TB, args []string) {
 		w.net.CutAfter(at, n)
 	case "hang":
 		w.net.HangAfter(at, n)
+	case "drop-large":
+		w.net.DropLarge(at, n)
+	case "hole-up":
+		w.net.HoleUp(at, n)
+	case "hole-down":
+		w.net.HoleDown(at, n)
 	default:
 		t.Fatalf("unknown fault %q of the network", args[0])
 	}
@@ -374,6 +387,13 @@ func (w *world) runtime(name string, env []string) {
 		env[i] = strings.ReplaceAll(e, "PROXY-PASSWORD", proxyPassword)
 	}
 	w.file("proc/"+runtimePID+"/environ", strings.Join(env, "\x00")+"\x00")
+}
+
+// stored puts the layers of the image where containerd keeps its content.
+func (w *world) stored() {
+	for _, l := range w.lab.Manifest("linux/amd64").Layers {
+		w.file("var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/"+l.Digest.Hex, strings.Repeat(" ", int(l.Size)))
+	}
 }
 
 func (w *world) host(t testing.TB, name string) *lab.Host {

@@ -170,8 +170,10 @@ func (d segmented) DialSegment(_ context.Context, _, _ string, mss int) (net.Con
 // one way, the other way, or whatever one does.
 func TestHelloAndSegmentMatrix(t *testing.T) {
 	root := issue(t, nil, "Corp Test Root", ca(nil))
-	cfg := &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registry, server(nil, registry)))}, Time: func() time.Time { return noon }}
-	answer := func(when func(size, mss int) bool) func(net.Conn, int) {
+	leaf := issue(t, root, registry, server(nil, registry))
+	short := &tls.Config{Certificates: []tls.Certificate{present(leaf)}, Time: func() time.Time { return noon }}
+	cfg := &tls.Config{Certificates: []tls.Certificate{present(leaf, root, root, root, root)}, Time: func() time.Time { return noon }}
+	speak := func(cfg *tls.Config, when func(size, mss int) bool) func(net.Conn, int) {
 		return func(c net.Conn, mss int) {
 			conn, size := peekHello(c)
 			if conn != nil && when(size, mss) {
@@ -180,6 +182,7 @@ func TestHelloAndSegmentMatrix(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c)
 		}
 	}
+	answer := func(when func(size, mss int) bool) func(net.Conn, int) { return speak(cfg, when) }
 	slow := func(c net.Conn, _ int) {
 		conn, _ := peekHello(c)
 		time.Sleep(4 * time.Second)
@@ -196,6 +199,7 @@ func TestHelloAndSegmentMatrix(t *testing.T) {
 		after  time.Duration
 	}{
 		{"large packets to the server are lost", answer(func(size, mss int) bool { return size < 1280 || mss < 1240 }), classify.RouteMTUBlackHole, "from this node to the server", DefaultLimit},
+		{"a chain of one small packet shows no way back", speak(short, func(size, mss int) bool { return size < 1280 || mss < 1240 }), classify.RouteMTUBlackHole, "on the way there or back", DefaultLimit},
 		{"large packets to the node are lost", answer(func(_, mss int) bool { return mss < 1240 }), classify.RouteMTUBlackHole, "from the server to this node", DefaultLimit},
 		{"a middlebox that takes no split hello", answer(func(size, _ int) bool { return size < 1000 }), classify.RouteLargeHelloDropped, "", DefaultLimit},
 		{"silent whatever one does", answer(func(int, int) bool { return false }), classify.EndpointTLSHandshakeTimeout, "", DefaultLimit},

@@ -152,9 +152,9 @@ func (s *shake) handshake() Handshake {
 	return h
 }
 
-// finding says why a handshake failed. classical tells that the classical hello
-// completed at the same endpoint.
-func (s *shake) finding(l *look, classical bool) classify.Finding {
+// finding says why a handshake failed. classical is that of the classical hello at
+// the same endpoint, nil unless it completed.
+func (s *shake) finding(l *look, classical *shake) classify.Finding {
 	if s.dialErr != nil {
 		return classify.Error(s.dialErr)
 	}
@@ -164,7 +164,7 @@ func (s *shake) finding(l *look, classical bool) classify.Finding {
 		if f := l.path(s, classical); f != nil {
 			return f.WithError(stage)
 		}
-		if s.hello == HelloLarge && classical {
+		if s.hello == HelloLarge && classical != nil {
 			return l.found(classify.RouteLargeHelloDropped, fmt.Sprintf(
 				"a ClientHello of more than one segment got no answer within %v, while a small one completed the handshake", stage.Limit), s,
 				classify.Fact{Key: classify.FactLimit, Value: stage.Limit.String()}).WithError(stage)
@@ -179,7 +179,7 @@ func (s *shake) finding(l *look, classical bool) classify.Finding {
 		f = s.client.refine(l, f)
 	}
 	f.Endpoint = l.endpoint()
-	if s.hello == HelloLarge && classical && f.Layer == classify.LayerEndpoint {
+	if s.hello == HelloLarge && classical != nil && f.Layer == classify.LayerEndpoint {
 		// A middlebox may also reset what it cannot reassemble.
 		f.Alternatives = append(slices.Clone(f.Alternatives), classify.RouteLargeHelloDropped)
 	}

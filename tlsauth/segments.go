@@ -77,23 +77,29 @@ func (l *look) clamp(ctx context.Context) []*shake {
 }
 
 // path says that a silent handshake is the path's fault: nil unless the same
-// hello completes when the segments are clamped. classical tells that the small
-// hello completed with the path's own segments, and so which way the large
-// packets are lost.
+// hello completes when the segments are clamped. classical is the handshake of the
+// small hello with the path's own segments, nil unless it completed; it tells
+// which way the large packets are lost.
 //
 //	hello, segments   large, own   classical, own   large, clamped   meaning
-//	                  silent       done             done             lost on the way to the server
+//	                  silent       done             done             lost on the way to the server, if the
+//	                                                                 chain came in segments of full size:
+//	                                                                 the answer to a large hello is large too
 //	                  silent       done             silent           a middlebox that takes no split hello
 //	                  silent       silent           done             lost on the way to the node
 //	                  silent       silent           silent           not a matter of size
-func (l *look) path(s *shake, classical bool) *classify.Finding {
+func (l *look) path(s, classical *shake) *classify.Finding {
 	for _, c := range l.clamped {
 		if c.hello != s.hello || !c.done() {
 			continue
 		}
 		way := "from the server to this node"
-		if classical && s.hello == HelloLarge {
+		switch {
+		case classical == nil || s.hello != HelloLarge:
+		case classical.chainSize() >= fullSegment:
 			way = "from this node to the server"
+		default:
+			way = "on the way there or back"
 		}
 		f := l.found(classify.RouteMTUBlackHole, fmt.Sprintf(
 			"the TLS handshake got no answer within %v, and completed at once with segments of %d bytes: larger packets are lost %s, and no message says so", l.c.limit(), c.mss, way), s,
@@ -101,6 +107,18 @@ func (l *look) path(s *shake, classical bool) *classify.Finding {
 		return &f
 	}
 	return nil
+}
+
+// fullSegment is the size of a segment on an ordinary path of IPv4.
+const fullSegment = 1460
+
+// chainSize is how many bytes of certificates came.
+func (s *shake) chainSize() int {
+	n := 0
+	for _, c := range s.state.PeerCertificates {
+		n += len(c.Raw)
+	}
+	return n
 }
 
 // SystemDialer opens connections as [net.Dialer] does, and is a [SegmentDialer]

@@ -174,9 +174,11 @@ func (l *look) shakeAll(ctx context.Context) []*shake {
 
 // report reads the handshakes into rep.
 func (l *look) report(ctx context.Context, rep *TLSReport, shakes []*shake) {
-	classical := false
+	var classical *shake
 	for _, s := range shakes {
-		classical = classical || s.hello == HelloClassical && s.done()
+		if s.hello == HelloClassical && s.done() {
+			classical = s
+		}
 		if s.done() {
 			l.seen.chain(l.name, s.certs())
 		}

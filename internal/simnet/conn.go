@@ -30,6 +30,7 @@ type Conn struct {
 	link          *link
 	in, out       *stream
 	local, remote *net.TCPAddr
+	mss           int         // of what is sent, both ways
 	forget        func(*Conn) // takes the end off the network's list; nil = not listed
 
 	// All below is guarded by link.mu.
@@ -67,19 +68,24 @@ type segment struct {
 	data []byte
 }
 
-// limit is a fault that lets only so many bytes through.
+// limit is a fault that lets only so many bytes through, or with hole only
+// segments of so many.
 type limit struct {
-	kind faultKind // hang or cut; zero = no limit
-	left int
+	kind  faultKind // hang, cut or hole; zero = no limit
+	left  int
+	whole bool // a hole that looks at writes, not at segments
 }
+
+// defaultMSS is that of Ethernet and IPv4.
+const defaultMSS = 1460
 
 // newPair returns two ends that are connected: what is written to one is read
 // from the other, delay later.
-func newPair(client, server *net.TCPAddr, delay time.Duration, fromServer limit) (*Conn, *Conn) {
+func newPair(client, server *net.TCPAddr, delay time.Duration, mss int, toServer, fromServer limit) (*Conn, *Conn) {
 	l := &link{delay: delay}
-	up, down := &stream{}, &stream{limit: fromServer}
-	c := &Conn{link: l, in: down, out: up, local: client, remote: server}
-	s := &Conn{link: l, in: up, out: down, local: server, remote: client}
+	up, down := &stream{limit: toServer}, &stream{limit: fromServer}
+	c := &Conn{link: l, in: down, out: up, local: client, remote: server, mss: mss}
+	s := &Conn{link: l, in: up, out: down, local: server, remote: client, mss: mss}
 	if fromServer.kind == cut && fromServer.left == 0 {
 		s.cutOff()
 	}
@@ -207,6 +213,18 @@ func (c *Conn) send(p []byte) int {
 		return n
 	}
 	through := n
+	if s.limit.kind == hole { // what is too large is lost, and nothing overtakes it
+		size := n
+		if !s.limit.whole {
+			size = min(n, c.mss)
+		}
+		if size <= s.limit.left {
+			s.segments = append(s.segments, segment{at: now.Add(c.link.delay), data: append([]byte(nil), p[:n]...)})
+			c.link.notify()
+			return n
+		}
+		s.limit = limit{kind: hang}
+	}
 	if s.limit.kind != noFault {
 		through = min(n, s.limit.left)
 		s.limit.left -= through

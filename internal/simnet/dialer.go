@@ -32,13 +32,22 @@ func (n *Net) Dials() []Dial {
 
 // Dialer connects to addresses of the Net. It takes "tcp", "tcp4" and "tcp6".
 // An address that holds a name is looked up at [Net.Nameservers]; its addresses
-// are tried in turn.
+// are tried in turn. It is a [reach.SegmentDialer].
 func (n *Net) Dialer() reach.Dialer { return dialer{n} }
 
 type dialer struct{ net *Net }
 
+// DialSegment connects and keeps segments within mss bytes, both ways.
+func (d dialer) DialSegment(ctx context.Context, network, address string, mss int) (net.Conn, error) {
+	return d.dial(ctx, network, address, mss)
+}
+
 // DialContext connects. Errors are a [*net.OpError] as from [net.Dialer].
 func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return d.dial(ctx, network, address, defaultMSS)
+}
+
+func (d dialer) dial(ctx context.Context, network, address string, mss int) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
@@ -68,7 +77,7 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 	}
 	var first error
 	for _, addr := range addrs {
-		c, err := d.net.dial(ctx, network, host, netip.AddrPortFrom(addr.Unmap(), uint16(port)))
+		c, err := d.net.dial(ctx, network, host, netip.AddrPortFrom(addr.Unmap(), uint16(port)), mss)
 		if err == nil {
 			return c, nil
 		}
@@ -83,13 +92,13 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 }
 
 // dial connects to one address and records it.
-func (n *Net) dial(ctx context.Context, network, host string, to netip.AddrPort) (net.Conn, error) {
+func (n *Net) dial(ctx context.Context, network, host string, to netip.AddrPort, mss int) (net.Conn, error) {
 	n.mu.Lock()
 	at := len(n.dials)
 	n.dials = append(n.dials, Dial{Start: time.Now(), Host: host, Address: to})
 	n.mu.Unlock()
 
-	c, err := n.connect(ctx, to)
+	c, err := n.connect(ctx, to, mss)
 	if err != nil {
 		err = &net.OpError{Op: "dial", Net: network, Addr: net.TCPAddrFromAddrPort(to), Err: err}
 	}
@@ -103,7 +112,7 @@ func (n *Net) dial(ctx context.Context, network, host string, to netip.AddrPort)
 }
 
 // connect does what the kernel does between SYN and its answer.
-func (n *Net) connect(ctx context.Context, to netip.AddrPort) (*Conn, error) {
+func (n *Net) connect(ctx context.Context, to netip.AddrPort, mss int) (*Conn, error) {
 	if err := n.sleep(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -131,11 +140,14 @@ func (n *Net) connect(ctx context.Context, to netip.AddrPort) (*Conn, error) {
 		return nil, err
 	}
 	from := net.TCPAddrFromAddrPort(netip.AddrPortFrom(sourceOf(route), n.nextPort()))
-	var fromServer limit
-	if f.kind == hang || f.kind == cut {
+	var toServer, fromServer limit
+	switch {
+	case f.kind == hole && f.up:
+		toServer = limit{kind: hole, left: f.bytes, whole: f.whole}
+	case f.kind == hang || f.kind == cut || f.kind == hole:
 		fromServer = limit{kind: f.kind, left: f.bytes}
 	}
-	c, s := newPair(from, net.TCPAddrFromAddrPort(to), delay, fromServer)
+	c, s := newPair(from, net.TCPAddrFromAddrPort(to), delay, mss, toServer, fromServer)
 	if f.kind == mute || f.kind == reset || l == nil { // a nameserver waits for a question in here
 		c.out.swallow, c.resetOnAnswer = true, f.kind == reset
 	} else {

@@ -21,11 +21,14 @@ const (
 	mute
 	hang
 	cut
+	hole
 )
 
 type fault struct {
 	kind  faultKind
 	bytes int
+	up    bool // towards the server
+	whole bool // whatever the segments
 }
 
 // Silent drops every packet: a dial waits until its context ends.
@@ -58,6 +61,23 @@ func (n *Net) HangAfter(ap netip.AddrPort, bytes int) {
 func (n *Net) CutAfter(ap netip.AddrPort, bytes int) {
 	n.setFault(ap, fault{kind: cut, bytes: bytes})
 }
+
+// HoleUp loses every segment of more than so many bytes on its way to the server,
+// and HoleDown on its way from it, again however often it is sent: the rest of the
+// stream never arrives. Segments have 1460 bytes, or what [Net.Dialer] was told to
+// clamp them to.
+func (n *Net) HoleUp(ap netip.AddrPort, bytes int) {
+	n.setFault(ap, fault{kind: hole, bytes: bytes, up: true})
+}
+
+// DropLarge is HoleUp for every write of more than so many bytes, in however small
+// segments it comes: a middlebox that takes no hello it cannot see whole.
+func (n *Net) DropLarge(ap netip.AddrPort, bytes int) {
+	n.setFault(ap, fault{kind: hole, bytes: bytes, up: true, whole: true})
+}
+
+// HoleDown: see HoleUp.
+func (n *Net) HoleDown(ap netip.AddrPort, bytes int) { n.setFault(ap, fault{kind: hole, bytes: bytes}) }
 
 // Heal takes the fault at exactly this address, or address and port, away. The
 // delay stays.

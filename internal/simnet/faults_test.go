@@ -402,3 +402,54 @@ func TestGoneWhileConnecting(t *testing.T) {
 		})
 	}
 }
+
+func TestHolesLoseLargeSegments(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(*Net, netip.AddrPort, int)
+		mss  int
+		up   bool // what the client sends arrives
+		down bool // what the server sends arrives
+	}{
+		{"on the way up", (*Net).HoleUp, 0, false, false},
+		{"on the way down", (*Net).HoleDown, 0, true, false},
+		{"clamped", (*Net).HoleDown, 1000, true, true},
+		{"large writes, clamped", (*Net).DropLarge, 1000, false, false},
+		{"clamped, up", (*Net).HoleUp, 1000, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, at := New(), netip.MustParseAddrPort("10.20.0.4:443")
+				n.Route(netip.MustParsePrefix("0.0.0.0/0"), reach.Route{})
+				l := n.Listen(at)
+				tt.set(n, at, 1200)
+				heard := make(chan bool, 1)
+				go func() {
+					c, err := l.Accept()
+					require.NoError(t, err)
+					defer c.Close()
+					c.SetReadDeadline(time.Now().Add(time.Second))
+					_, err = io.ReadFull(c, make([]byte, 3000))
+					heard <- err == nil
+					c.Write(make([]byte, 3000))
+				}()
+				var c net.Conn
+				var err error
+				if tt.mss > 0 {
+					c, err = n.Dialer().(reach.SegmentDialer).DialSegment(t.Context(), "tcp", at.String(), tt.mss)
+				} else {
+					c, err = n.Dialer().DialContext(t.Context(), "tcp", at.String())
+				}
+				require.NoError(t, err)
+				defer c.Close()
+				_, err = c.Write(make([]byte, 3000))
+				require.NoError(t, err, "a lost segment is no error")
+				require.Equal(t, tt.up, <-heard)
+				c.SetReadDeadline(time.Now().Add(time.Second))
+				_, err = io.ReadFull(c, make([]byte, 3000))
+				require.Equal(t, tt.down, err == nil && tt.up)
+				n.Close()
+			})
+		})
+	}
+}
