@@ -1,8 +1,10 @@
 package endpoints
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"net/url"
 	"path"
@@ -17,6 +19,9 @@ import (
 const (
 	registriesConf    = "/etc/containers/registries.conf"
 	registriesConfDir = "/etc/containers/registries.conf.d"
+	// shortNameCache is where podman and CRI-O, as root, keep aliases that they
+	// wrote themselves (containers-registries.conf(5)); it goes before the files.
+	shortNameCache = "/var/cache/containers/short-name-aliases.conf"
 )
 
 // registryEntry is one [[registry]] table of registries.conf, version 2.
@@ -39,6 +44,8 @@ type registryEntry struct {
 type registriesFile struct {
 	Unqualified *[]string       `toml:"unqualified-search-registries"`
 	Registries  []registryEntry `toml:"registry"`
+	// Aliases give short names a place; "" takes an alias of an earlier file away.
+	Aliases map[string]string `toml:"aliases"`
 	// The older form, which the same files may have instead.
 	V1 struct {
 		Insecure struct {
@@ -60,10 +67,16 @@ func (rd *reader) registriesConf() []Source {
 	}
 	var search []string
 	var entries []registryEntry
-	for _, name := range append([]string{strings.TrimPrefix(registriesConf, "/")}, rd.glob(registriesConfDir+"/*.conf")...) {
+	aliases := map[string]string{}
+	files := append([]string{strings.TrimPrefix(registriesConf, "/")}, rd.glob(registriesConfDir+"/*.conf")...)
+	for _, name := range append(files, strings.TrimPrefix(shortNameCache, "/")) {
 		file, ok := rd.registriesFile("/" + name)
 		if !ok {
 			continue
+		}
+		maps.Copy(aliases, file.Aliases)
+		if "/"+name == shortNameCache {
+			break // holds nothing else
 		}
 		if file.Unqualified != nil {
 			search = *file.Unqualified
@@ -76,7 +89,7 @@ func (rd *reader) registriesConf() []Source {
 			}
 		}
 	}
-	rd.shortName(search)
+	rd.shortName(search, aliases)
 	image := rd.ref.Registry + "/" + rd.ref.Repository
 	best, cut := -1, 0
 	for i, e := range entries {
@@ -242,25 +255,34 @@ func (rd *reader) perHost(s Source) Source {
 }
 
 // shortName judges an image without a registry: CRI-O and podman do not take it
-// for one of Docker Hub, but look through the search list.
-func (rd *reader) shortName(search []string) {
+// for one of Docker Hub, but look for an alias, and then through the search list.
+// Which of several places serves it is not decided here.
+func (rd *reader) shortName(search []string, aliases map[string]string) {
 	first, _, ok := strings.Cut(rd.ref.Given, "/")
 	if rd.ref.Registry != dockerHub || ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
 		return
 	}
-	f := classify.New(classify.ImageShortNameUnresolved, "")
-	switch {
-	case len(search) == 0:
-		// An alias may still name it; those files are not read.
-		f.Summary = fmt.Sprintf("%s names no registry, and %s has no unqualified-search-registries: unless an alias knows it, CRI-O and podman refuse it", rd.ref.Given, registriesConf)
-		f.Certainty = classify.CertaintyLikely
-	case slices.Equal(search, []string{dockerHub}):
-		return
-	default:
-		f.Summary = fmt.Sprintf("%s names no registry, and CRI-O and podman look for it at %s; only %s is looked at here", rd.ref.Given, classify.Redact(strings.Join(search, ", "), 200), dockerHub)
+	given := classify.Redact(rd.ref.Given, 256)
+	name, _, _ := strings.Cut(rd.ref.Given, "@")
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		name = name[:i]
 	}
-	f.Severity, f.Endpoint = classify.SeverityWarn, rd.ref.Host
-	f.Facts = []classify.Fact{{Key: classify.FactImage, Value: classify.Redact(rd.ref.Given, 256)}}
+	f := classify.New(classify.ImageShortNameUnresolved, "", classify.Fact{Key: classify.FactImage, Value: given})
+	f.Endpoint, f.Operation = rd.ref.Host, classify.OperationResolveManifest
+	switch alias := aliases[name]; {
+	case alias == dockerHub+"/"+rd.ref.Repository, alias == "" && slices.Equal(search, []string{dockerHub}):
+		return
+	case alias != "":
+		f.Summary = fmt.Sprintf("%s names no registry, and an alias of this node makes %s of it; only %s is looked at here", given, classify.Redact(alias, 200), dockerHub)
+	case len(search) == 0:
+		f.Summary = fmt.Sprintf("%s names no registry, no alias of this node knows it, and %s has no unqualified-search-registries: CRI-O and podman refuse it", given, registriesConf)
+	default:
+		f.Summary = fmt.Sprintf("%s names no registry, and CRI-O and podman look for it at %s; only %s is looked at here", given, classify.Redact(strings.Join(search, ", "), 200), dockerHub)
+	}
+	if aliases[name] != "" || len(search) > 0 {
+		f.Severity = classify.SeverityWarn
+		rd.errs = append(rd.errs, errors.New(f.Summary))
+	}
 	rd.findings = append(rd.findings, f)
 }
 

@@ -170,3 +170,43 @@ func FuzzSourcesOf(f *testing.F) {
 		}
 	})
 }
+
+// A short name is what an alias or the search list makes of it; without either
+// there is no pull.
+func TestShortNames(t *testing.T) {
+	t.Parallel()
+	const conf, cache = "etc/containers/registries.conf", "var/cache/containers/short-name-aliases.conf"
+	for _, tt := range []struct {
+		name, image string
+		files       map[string]string
+		want        classify.Severity // "" = nothing is said
+		unknown     bool
+	}{
+		{"no list, no alias", "app:v1", map[string]string{conf: ""}, classify.SeverityFail, false},
+		{"no file at all", "app", nil, classify.SeverityFail, false},
+		{"Docker Hub alone is searched", "app:v1", map[string]string{conf: `unqualified-search-registries = ["docker.io"]`}, "", false},
+		{"others are searched", "app:v1", map[string]string{conf: `unqualified-search-registries = ["registry.corp.test", "docker.io"]`}, classify.SeverityWarn, true},
+		{"an alias elsewhere", "app:v1", map[string]string{"etc/containers/registries.conf.d/000.conf": "[aliases]\n\"app\" = \"registry.corp.test/base/app\""}, classify.SeverityWarn, true},
+		{"an alias for Docker Hub", "app:v1", map[string]string{cache: "[aliases]\n\"app\" = \"docker.io/library/app\""}, "", false},
+		{"a full name", "registry.corp.test/app:v1", nil, "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			node := fstest.MapFS{}
+			for path, text := range tt.files {
+				node[path] = &fstest.MapFile{Data: []byte(text)}
+			}
+			ref, err := ParseReference(tt.image)
+			require.NoError(t, err)
+			_, findings, err := SourcesOf(node, "crio", "", ref)
+			require.Equal(t, tt.unknown, err != nil, err)
+			if tt.want == "" {
+				require.Empty(t, findings)
+				return
+			}
+			require.Len(t, findings, 1)
+			require.Equal(t, classify.ImageShortNameUnresolved, findings[0].Cause)
+			require.Equal(t, tt.want, findings[0].Severity)
+		})
+	}
+}
