@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -32,7 +34,7 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 		}
 		return first, first
 	}
-	creds, step := s.credentials(ctx)
+	creds, step := s.credentials(ctx, reg)
 	if step != nil {
 		reg.record(*step, 0)
 		return nil, first
@@ -51,6 +53,7 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 	if len(creds) > 0 {
 		s.d.setIdentity(creds[0].Info)
 	}
+	s.blamePlan(reg)
 	return nil, first
 }
 
@@ -74,12 +77,15 @@ func (s *source) refused(st Step) Step {
 // credentials asks the keychain what the kubelet would try, and leaves out what
 // the runtime does not send to this source. The step is non-nil when the keychain
 // did not answer.
-func (s *source) credentials(ctx context.Context) ([]tlsauth.Offer, *Step) {
+func (s *source) credentials(ctx context.Context, reg *endpoint) ([]tlsauth.Offer, *Step) {
 	if s.cfg.Credential == endpoints.CredentialNone {
 		return []tlsauth.Offer{{Info: tlsauth.CredentialInfo{Source: "anonymous: the runtime sends this host no credential of the image"}}}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxKeychain)
 	defer cancel()
+	if hasSeverity(s.d.plan.Findings(), classify.SeverityFail) { // the kubelet ends the pull before the runtime hears of it
+		return nil, &Step{ID: StepToken, Status: StatusBlocked, BlockedBy: stepName(StepSecrets, reg.hostPort(), netip.Addr{})}
+	}
 	if p := s.d.plan; p != nil && p.Inconclusive != "" && len(p.Offered) == 0 {
 		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: "what the kubelet would offer is not known: " + classify.Redact(p.Inconclusive, 300)}
 	}
@@ -141,7 +147,58 @@ func (s *source) recordPlan(reg *endpoint) {
 		if p.Inconclusive != "" && len(p.Offered) == 0 {
 			reason = p.Inconclusive
 		}
-		reg.record(settle(Step{ID: StepSecrets}, true, reason, warned(p.Findings())), 0)
+		reg.record(settle(Step{ID: StepSecrets}, true, reason, p.Findings()), 0)
+	}
+}
+
+// blamePlan makes what kept the kubelet from offering a credential the cause of an
+// anonymous attempt that was refused, and that refusal its consequence.
+func (s *source) blamePlan(reg *endpoint) {
+	p := s.d.plan
+	if p == nil || len(p.Offered) > 0 || p.Inconclusive != "" {
+		return
+	}
+	refused, explained := false, false
+	s.eachStep(func(e *endpoint, st *step) { refused = refused || st.refusesIdentity() })
+	if !refused {
+		return
+	}
+	s.eachStep(func(e *endpoint, st *step) {
+		if e != reg || st.ID != StepSecrets {
+			return
+		}
+		st.Findings = slices.Clone(st.Findings)
+		for i, f := range st.Findings {
+			switch f.Cause {
+			case classify.IdentityPullSecretMissing, classify.IdentityPullSecretInvalid, classify.IdentityProviderConfigInvalid,
+				classify.IdentityCredentialPluginFailed, classify.IdentitySourceUnreachable:
+				st.Findings[i].Severity, st.Status, explained = classify.SeverityFail, StatusFailed, true
+			}
+		}
+	})
+	if explained {
+		s.eachStep(func(_ *endpoint, st *step) {
+			if st.refusesIdentity() {
+				st.Findings = warned(st.Findings)
+			}
+		})
+	}
+}
+
+func (st *step) refusesIdentity() bool {
+	return (st.ID == StepToken || st.ID == StepResolve) && slices.ContainsFunc(st.Findings, func(f classify.Finding) bool {
+		return f.Layer == classify.LayerIdentity && f.Severity == classify.SeverityFail
+	})
+}
+
+// eachStep visits the steps that are recorded, one endpoint at a time.
+func (s *source) eachStep(visit func(*endpoint, *step)) {
+	for _, e := range s.snapshot() {
+		e.mu.Lock()
+		for i := range e.steps {
+			visit(e, &e.steps[i])
+		}
+		e.mu.Unlock()
 	}
 }
 
@@ -325,15 +382,10 @@ func (s *source) basic(reg *endpoint, w *endpoints.Walk, first *endpoints.Reques
 // supersede turns what was said of earlier credentials, and of a token that
 // claimed too little, into warnings: a later request was allowed to read.
 func (s *source) supersede(reg *endpoint, index int) {
-	for _, e := range s.snapshot() {
-		e.mu.Lock()
-		for i := range e.steps {
-			st := &e.steps[i]
-			old := st.ID == StepToken && st.index <= index || e == reg && st.ID == StepResolve && st.index <= index
-			if old && (st.Status == StatusFailed || st.Status == StatusInconclusive) {
-				st.Status, st.Findings = StatusDegraded, warned(st.Findings)
-			}
+	s.eachStep(func(e *endpoint, st *step) {
+		old := st.ID == StepToken && st.index <= index || e == reg && st.ID == StepResolve && st.index <= index
+		if old && (st.Status == StatusFailed || st.Status == StatusInconclusive) {
+			st.Status, st.Findings = StatusDegraded, warned(st.Findings)
 		}
-		e.mu.Unlock()
-	}
+	})
 }

@@ -54,6 +54,7 @@ const (
 //	option platform P|budget D|also HOST:PORT|expect PREFIX
 //	login KEY USER right|wrong      one entry of the pull secret; default registry.corp.test reader right
 //	login none                      no pull secret
+//	secret NAME ..., plugin NAME ...   what a kubelet offers, instead of the pull secret; see kubelet_test.go
 //	nameserver ADDR...              /etc/resolv.conf
 //	zone SERVER NAME ADDR...        records of a nameserver, instead of those it has; no address: no data
 //	zone SERVER NAME rcode CODE     an answer without records
@@ -117,6 +118,8 @@ type world struct {
 	proxies  []*proxy
 	breaking []lab.Fault
 	bodies   map[string]string
+
+	kubeletOf *tlsauth.Kubelet // nil = the logins
 }
 
 type login struct{ key, user, password string }
@@ -176,7 +179,7 @@ func (w *world) link(path, target string) {
 // finish puts the options together.
 func (w *world) finish(t testing.TB) {
 	w.opts.Node = pullwalk.Node{FS: w.files, Router: w.net.Router(), Dialer: w.net.Dialer(), DNS: w.net.Exchanger()}
-	if w.noLogin {
+	if w.noLogin || w.kubeletOf != nil {
 		return
 	}
 	if len(w.logins) == 0 {
@@ -226,6 +229,8 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 		}
 		password := map[string]string{"right": lab.Password, "wrong": wrongPassword}[args[2]]
 		w.logins = append(w.logins, login{args[0], args[1], password})
+	case "secret", "plugin":
+		w.kubelet(t, verb, args)
 	case "nameserver":
 		w.file("etc/resolv.conf", "nameserver "+strings.Join(args, "\nnameserver ")+"\n")
 	case "zone":
