@@ -25,6 +25,11 @@ var certificateFaults = map[string]func(testing.TB, *world, string) tls.Certific
 			c.NotBefore, c.NotAfter = time.Now().Add(48*time.Hour), time.Now().Add(96*time.Hour)
 		})
 	},
+	"lasting": func(_ testing.TB, w *world, name string) tls.Certificate {
+		return w.lab.CertificateAs(name, func(c *x509.Certificate) {
+			c.NotBefore, c.NotAfter = time.Now().Add(-30*24*time.Hour), time.Now().Add(30*24*time.Hour)
+		})
+	},
 	"no-san": func(_ testing.TB, w *world, name string) tls.Certificate {
 		return w.lab.CertificateAs(name, func(c *x509.Certificate) { c.DNSNames = nil })
 	},
@@ -102,4 +107,15 @@ func (w *world) trust(root tls.Certificate) {
 	const bundle = "etc/ssl/certs/ca-certificates.crt"
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate[0]})
 	w.file(bundle, string(w.files[bundle].Data)+string(block))
+}
+
+// clientPair is a client certificate of an authority that nobody here knows, with
+// its key, in one file.
+func clientPair(t testing.TB) string {
+	t.Helper()
+	c := signed(t, "node-1", nil, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} })
+	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})) +
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
 }

@@ -161,7 +161,7 @@ func (e *endpoint) request(ctx context.Context, s Step, run func(context.Context
 		s.Status, s.BlockedBy = StatusBlocked, e.blockedBy
 		return outcome{Step: s}
 	}
-	return e.timed(ctx, s, func(ctx context.Context, w *watch) outcome { return run(ctx, &e.pool, w) })
+	return e.timed(ctx, s, func(ctx context.Context, w *watch) outcome { return run(ctx, clocked{e}, w) })
 }
 
 // open returns one more connection along the lane that is through, verified like

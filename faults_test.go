@@ -41,6 +41,7 @@ var plainFaults = map[string]func() lab.Fault{
 	"huge-manifest":       lab.HugeManifest,
 	"token-without-right": lab.TokenWithoutRight,
 	"token-empty":         lab.TokenEmpty,
+	"token-with-more":     lab.TokenWithMore,
 	"anonymous-refused":   lab.AnonymousRefused,
 }
 

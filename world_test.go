@@ -3,11 +3,13 @@ package pullwalk_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -41,6 +43,9 @@ const (
 
 	wrongPassword = "wrong-SECRET-for-tests"
 	proxyPassword = "proxy-SECRET-for-tests"
+	// expiredPassword is a token that says when it ended, {"exp": 946690000}: an hour
+	// and a half into the first day of a bubble, see "option late".
+	expiredPassword = "eyJhbGciOiJub25lIn0.eyJleHAiOiA5NDY2OTAwMDB9.SECRET-for-tests"
 )
 
 // scenario is one file of testdata/scenarios: a world, and what is said of it.
@@ -51,8 +56,9 @@ const (
 //
 //	image REF                       default registry.corp.test/team/app:v1; DIGEST is that of the image
 //	option complete|connect|plain   pull mode; a world without TLS
+//	option late|audit|clock OFF     a day passes first; ask what more the identity may do; the node's clock is off
 //	option platform P|budget D|also HOST:PORT|expect PREFIX
-//	login KEY USER right|wrong      one entry of the pull secret; default registry.corp.test reader right
+//	login KEY USER right|wrong|expired      one entry of the pull secret; default registry.corp.test reader right
 //	login none                      no pull secret
 //	secret NAME ..., plugin NAME ...   what a kubelet offers, instead of the pull secret; see kubelet_test.go
 //	nameserver ADDR...              /etc/resolv.conf
@@ -68,6 +74,7 @@ const (
 //	serve registry|token|blobs ADDR:PORT   one more listener
 //	basic ADDR:PORT [ADDR:PORT]     a registry that asks for Basic, instead of what listens there;
 //	                                it redirects blobs to plain http at the second address
+//	banner ADDR:PORT TEXT           a server that says so to whoever connects; a tilde is a space
 //	proxy ADDR:PORT works|refuses|login    a forward proxy
 //	stored                          the node's containerd holds the layers of the image already
 //	link PATH TARGET                a symbolic link of the node
@@ -75,7 +82,8 @@ const (
 //	event REASON MESSAGE            what the cluster reported
 //	break FAULT [HOST] [ARGS]       see faults_test.go
 //
-// Sections "node/PATH" are files of the node, "body/NAME" what a server says;
+// Sections "node/PATH" are files of the node (the line AUTHORITY in one is the
+// world's own CA, CLIENT PAIR a client certificate with its key), "body/NAME" what a server says;
 // DIGEST(NAME) and SIZE(NAME) in the statements and bodies are those of such a body. "result.json" and "report.txt" are
 // what is compared, see golden_test.go.
 type scenario struct {
@@ -118,6 +126,7 @@ type world struct {
 	proxies  []*proxy
 	breaking []lab.Fault
 	bodies   map[string]string
+	clock    func() time.Time // nil = right
 
 	kubeletOf *tlsauth.Kubelet // nil = the logins
 }
@@ -139,15 +148,16 @@ func newWorld(t testing.TB, statements string, node, bodies map[string]string) *
 	w.file("etc/nsswitch.conf", "hosts: files dns\n")
 	w.file("etc/hostname", "node-1\n")
 	w.file("etc/ssl/certs/ca-certificates.crt", string(w.lab.AuthorityPEM()))
+	pair := clientPair(t)
 	for path, content := range node {
-		w.file(path, strings.ReplaceAll(content, "AUTHORITY\n", string(w.lab.AuthorityPEM())))
+		w.file(path, strings.NewReplacer("AUTHORITY\n", string(w.lab.AuthorityPEM()), "CLIENT PAIR\n", pair).Replace(content))
 	}
 	w.net.Zone(nameserverAddr).
 		Add(lab.RegistryName, registryAddr.Addr()).Add(lab.TokenName, tokenAddr.Addr()).Add(lab.BlobsName, blobsAddr.Addr())
 
 	port := map[bool]uint16{false: 443, true: 80}[strings.Contains(statements, "option plain")]
 	lines := strings.Split(statements, "\n")
-	if !strings.Contains(statements, "basic 10.20.0.4") {
+	if !strings.Contains(statements, "basic 10.20.0.4") && !strings.Contains(statements, "banner 10.20.0.4") {
 		w.lab.Registry.Serve(w.net.Listen(netip.AddrPortFrom(registryAddr.Addr(), port)))
 	}
 	w.lab.Token.Serve(w.net.Listen(netip.AddrPortFrom(tokenAddr.Addr(), port)))
@@ -178,7 +188,7 @@ func (w *world) link(path, target string) {
 
 // finish puts the options together.
 func (w *world) finish(t testing.TB) {
-	w.opts.Node = pullwalk.Node{FS: w.files, Router: w.net.Router(), Dialer: w.net.Dialer(), DNS: w.net.Exchanger()}
+	w.opts.Node = pullwalk.Node{FS: w.files, Router: w.net.Router(), Dialer: w.net.Dialer(), DNS: w.net.Exchanger(), Now: w.clock}
 	if w.noLogin || w.kubeletOf != nil {
 		return
 	}
@@ -207,7 +217,7 @@ func (w *world) close() {
 
 // secrets are the strings that no output may hold.
 func (w *world) secrets() []string {
-	return append(w.lab.Secrets(), wrongPassword, proxyPassword)
+	return append(w.lab.Secrets(), wrongPassword, proxyPassword, expiredPassword)
 }
 
 func (w *world) statement(t testing.TB, verb string, args []string) {
@@ -227,7 +237,7 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 			w.noLogin = true
 			return
 		}
-		password := map[string]string{"right": lab.Password, "wrong": wrongPassword}[args[2]]
+		password := map[string]string{"right": lab.Password, "wrong": wrongPassword, "expired": expiredPassword}[args[2]]
 		w.logins = append(w.logins, login{args[0], args[1], password})
 	case "secret", "plugin":
 		w.kubelet(t, verb, args)
@@ -253,6 +263,8 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 		w.runtime(args[0], args[1:])
 	case "stored":
 		w.stored()
+	case "banner":
+		w.banner(netip.MustParseAddrPort(args[0]), strings.ReplaceAll(args[1], "~", " "))
 	case "link":
 		w.link(args[0], args[1])
 	case "event":
@@ -274,6 +286,14 @@ func (w *world) option(t testing.TB, args []string) {
 	case "plain":
 	case "platform":
 		w.opts.Platform = args[1]
+	case "late":
+		time.Sleep(24 * time.Hour) // of the bubble
+	case "audit":
+		w.opts.AuditRights = true
+	case "clock":
+		off, err := time.ParseDuration(args[1])
+		require.NoError(t, err)
+		w.clock = func() time.Time { return time.Now().Add(off) }
 	case "also":
 		w.opts.Also = append(w.opts.Also, args[1])
 	case "expect":
@@ -392,6 +412,26 @@ func (w *world) runtime(name string, env []string) {
 		env[i] = strings.ReplaceAll(e, "PROXY-PASSWORD", proxyPassword)
 	}
 	w.file("proc/"+runtimePID+"/environ", strings.Join(env, "\x00")+"\x00")
+}
+
+// banner serves what is no HTTP and no TLS.
+func (w *world) banner(at netip.AddrPort, text string) {
+	l := w.net.Listen(at)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				_, _ = c.Read(make([]byte, 4096))
+				_, _ = io.WriteString(c, text+"\r\n\r\n")
+			})
+		}
+	})
+	w.closers = append(w.closers, func() { l.Close(); w.net.Close(); wg.Wait() })
 }
 
 // stored puts the layers of the image where containerd keeps its content.

@@ -3,6 +3,7 @@ package tlsauth
 import (
 	"bytes"
 	"crypto/x509"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -92,6 +93,14 @@ func (s *Seen) Clock(host string, skew time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.skew, s.timed = skew, host
+}
+
+// Date is Clock with the header of an answer that came at now; a header without a
+// date that makes sense tells nothing.
+func (s *Seen) Date(host string, header http.Header, now time.Time) {
+	if skew, ok := skewOf(header, now); ok {
+		s.Clock(host, skew)
+	}
 }
 
 func (s *Seen) clockOf() (skew time.Duration, host string) {

@@ -59,8 +59,8 @@ type worldFaults struct {
 	realm, redirectTo                       string // empty means the world's own
 	blobs                                   map[v1.Hash]blobFault
 
-	tokenWithoutRight, tokenEmpty, anonymousRefused bool
-	postStatus                                      int // 0 means the honest answer
+	tokenWithoutRight, tokenWithMore, tokenEmpty, anonymousRefused bool
+	postStatus                                                     int // 0 means the honest answer
 }
 
 type blobFault int
@@ -250,6 +250,9 @@ func RedirectTo(location string) Fault { return func(w *World) { w.faults.redire
 
 // TokenWithoutRight makes the token host issue tokens that allow nothing.
 func TokenWithoutRight() Fault { return func(w *World) { w.faults.tokenWithoutRight = true } }
+
+// TokenWithMore makes the token host grant the reader whatever is asked for.
+func TokenWithMore() Fault { return func(w *World) { w.faults.tokenWithMore = true } }
 
 // TokenEmpty makes the token host answer 200 with no token in it.
 func TokenEmpty() Fault { return func(w *World) { w.faults.tokenEmpty = true } }

@@ -129,6 +129,10 @@ func (w *World) issueToken(user string, scopes []string, faults worldFaults) str
 		Access: []access{},
 	}
 	for _, scope := range scopes {
+		if parts := strings.SplitN(scope, ":", 3); faults.tokenWithMore && user == Username && len(parts) == 3 {
+			c.Access = append(c.Access, access{Type: parts[0], Name: parts[1], Actions: strings.Split(parts[2], ",")})
+			continue
+		}
 		rest, ok := strings.CutPrefix(scope, "repository:"+Repository+":")
 		if ok && user == Username && !faults.tokenWithoutRight && slices.Contains(strings.Split(rest, ","), "pull") {
 			c.Access = append(c.Access, access{Type: "repository", Name: Repository, Actions: []string{"pull"}})
