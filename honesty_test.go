@@ -244,6 +244,7 @@ func (g *seen) checkEncoding(t *testing.T) {
 	require.Equal(t, string(g.json), string(again), "decode and encode again")
 	require.Equal(t, g.result.String(), decoded.String(), "a stored result reads like a fresh one")
 	require.Equal(t, g.result.Hosts(), decoded.Hosts())
+	require.Equal(t, g.result.Fingerprint(), decoded.Fingerprint())
 	for _, problem := range resultSchema(t).validate(g.json) {
 		t.Errorf("the schema: %s", problem)
 	}
