@@ -41,7 +41,8 @@
 // # What is not proved
 //
 // Not that another node can pull: each pool that could schedule the workload
-// needs its own proof, from a node that nobody repaired by hand. Not that the
+// needs its own proof, from a node that nobody repaired by hand; [Coverage] says
+// which have one. Not that the
 // application reaches its backend, which is another network, later. Not who is
 // right about a firewall: which box drops a packet cannot be seen from a node.
 package pullwalk

@@ -22,7 +22,10 @@ import (
 	"github.com/pullwalk/pullwalk/endpoints"
 )
 
-const schemaFile = "schema/result.v1.schema.json"
+const (
+	schemaFile         = "schema/result.v1.schema.json"
+	coverageSchemaFile = "schema/coverage.v1.schema.json"
+)
 
 // schema is the part of JSON Schema 2020-12 that is used here.
 type schema struct {
@@ -44,33 +47,36 @@ type schema struct {
 	Defs                 map[string]*schema `json:"$defs,omitempty"`
 }
 
-// TestSchema holds the published schema against the types. Inside v1 it only
-// grows: a diff that takes something away breaks who reads results.
+// TestSchema holds the published schemas against the types. Inside v1 they only
+// grow: a diff that takes something away breaks who reads results.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	require.NoError(t, enc.Encode(resultSchema(t)))
-	if *update {
-		require.NoError(t, os.WriteFile(schemaFile, b.Bytes(), 0o644))
-		return
+	for file, s := range map[string]*schema{schemaFile: resultSchema(t), coverageSchemaFile: coverageSchema(t)} {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		require.NoError(t, enc.Encode(s))
+		if *update {
+			require.NoError(t, os.WriteFile(file, b.Bytes(), 0o644))
+			continue
+		}
+		want, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, string(want), b.String(), "run with -update, and read the diff: v1 only grows")
 	}
-	want, err := os.ReadFile(schemaFile)
-	require.NoError(t, err)
-	require.Equal(t, string(want), b.String(), "run with -update, and read the diff: v1 only grows")
 }
 
 // enumerations lists the values of the types that have a fixed set.
 var enumerations = map[reflect.Type][]string{
-	reflect.TypeFor[pullwalk.Status]():    words(pullwalk.StatusOK, pullwalk.StatusDegraded, pullwalk.StatusFailed, pullwalk.StatusBlocked, pullwalk.StatusSkipped, pullwalk.StatusInconclusive),
-	reflect.TypeFor[pullwalk.PullMode]():  words(pullwalk.Touch, pullwalk.Complete, pullwalk.Connect),
-	reflect.TypeFor[classify.Layer]():     words(classify.Order()...),
-	reflect.TypeFor[classify.Severity]():  words(classify.SeverityFail, classify.SeverityWarn, classify.SeverityInfo),
-	reflect.TypeFor[classify.Certainty](): words(classify.CertaintyProven, classify.CertaintyLikely, classify.CertaintyPossible),
-	reflect.TypeFor[endpoints.Outcome]():  words(endpoints.OutcomeHeld, endpoints.OutcomeRedirect, endpoints.OutcomeNeedsToken, endpoints.OutcomeNeedsGet, endpoints.OutcomeNotNeeded, endpoints.OutcomeFailed, endpoints.OutcomeInconclusive),
-	reflect.TypeFor[endpoints.Role]():     words(endpoints.RoleManifest, endpoints.RoleToken, endpoints.RoleBlob, endpoints.RoleMirror, endpoints.RoleProxy, endpoints.RoleResolver, endpoints.RoleAlso, endpoints.RoleCredential),
+	reflect.TypeFor[pullwalk.Status]():        words(pullwalk.StatusOK, pullwalk.StatusDegraded, pullwalk.StatusFailed, pullwalk.StatusBlocked, pullwalk.StatusSkipped, pullwalk.StatusInconclusive),
+	reflect.TypeFor[pullwalk.PullMode]():      words(pullwalk.Touch, pullwalk.Complete, pullwalk.Connect),
+	reflect.TypeFor[pullwalk.CoverageState](): words(pullwalk.CoverageProved, pullwalk.CoverageFailed, pullwalk.CoverageNotProbed, pullwalk.CoverageOpen, pullwalk.CoverageHandRepaired, pullwalk.CoverageLongLived, pullwalk.CoverageAlreadyStored),
+	reflect.TypeFor[classify.Layer]():         words(classify.Order()...),
+	reflect.TypeFor[classify.Severity]():      words(classify.SeverityFail, classify.SeverityWarn, classify.SeverityInfo),
+	reflect.TypeFor[classify.Certainty]():     words(classify.CertaintyProven, classify.CertaintyLikely, classify.CertaintyPossible),
+	reflect.TypeFor[endpoints.Outcome]():      words(endpoints.OutcomeHeld, endpoints.OutcomeRedirect, endpoints.OutcomeNeedsToken, endpoints.OutcomeNeedsGet, endpoints.OutcomeNotNeeded, endpoints.OutcomeFailed, endpoints.OutcomeInconclusive),
+	reflect.TypeFor[endpoints.Role]():         words(endpoints.RoleManifest, endpoints.RoleToken, endpoints.RoleBlob, endpoints.RoleMirror, endpoints.RoleProxy, endpoints.RoleResolver, endpoints.RoleAlso, endpoints.RoleCredential),
 }
 
 // patterns are of types whose set grows: causes, and steps of the caller's own.
@@ -86,26 +92,44 @@ func words[T ~string](values ...T) []string {
 	return out
 }
 
-// resultSchema generates the schema from the types.
+// resultSchema generates the schema of a result from the types.
 func resultSchema(t testing.TB) *schema {
 	t.Helper()
-	root, err := generateSchema()
+	root, err := generateResultSchema()
 	require.NoError(t, err)
 	return root
 }
 
-var generateSchema = sync.OnceValues(func() (*schema, error) {
+// coverageSchema is that of a report on many pools.
+func coverageSchema(t testing.TB) *schema {
+	t.Helper()
+	root, err := generateCoverageSchema()
+	require.NoError(t, err)
+	return root
+}
+
+var (
+	generateResultSchema = sync.OnceValues(func() (*schema, error) {
+		return generateSchema[pullwalk.Result](pullwalk.Schema, "Result of a pullwalk diagnosis")
+	})
+	generateCoverageSchema = sync.OnceValues(func() (*schema, error) {
+		return generateSchema[pullwalk.CoverageReport](pullwalk.CoverageSchema, "Coverage of pools by pullwalk results")
+	})
+)
+
+// generateSchema makes the schema of the document T, whose field "schema" is id.
+func generateSchema[T any](id, title string) (*schema, error) {
 	g := generator{defs: map[string]*schema{}}
-	ref, err := g.of(reflect.TypeFor[pullwalk.Result]())
+	ref, err := g.of(reflect.TypeFor[T]())
 	if err != nil {
 		return nil, err
 	}
 	root := *g.defs[strings.TrimPrefix(ref.Ref, "#/$defs/")]
 	delete(g.defs, strings.TrimPrefix(ref.Ref, "#/$defs/"))
-	root.Properties["schema"] = &schema{Const: pullwalk.Schema}
-	root.Schema, root.ID, root.Title, root.Defs = "https://json-schema.org/draft/2020-12/schema", pullwalk.Schema, "Result of a pullwalk diagnosis", g.defs
+	root.Properties["schema"] = &schema{Const: id}
+	root.Schema, root.ID, root.Title, root.Defs = "https://json-schema.org/draft/2020-12/schema", id, title, g.defs
 	return &root, nil
-})
+}
 
 type generator struct{ defs map[string]*schema }
 
