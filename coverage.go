@@ -133,14 +133,15 @@ type UnclaimedResult struct {
 }
 
 // Coverage holds results from many nodes against the pools that could schedule a
-// workload. A pool without a probed node is open, never green: what other pools
-// can do says nothing about it. It asks nobody and looks at no clock.
+// workload. A pool without a probed node is never green: what other pools can do
+// says nothing about it. It asks nobody and looks at no clock.
 //
 // A result belongs to the pool that its label [LabelPool] names, else to every pool
 // in whose Nodes its node stands: the label [LabelNode], else Vantage.HostName. Of
-// several results of one node the newest counts. The report is about one image, the
-// one that most results are about; results of others, nil results and documents of
-// another schema are counted in Notes and used for nothing else.
+// several results of one node the newest counts, of equally new ones the last. The
+// report is about one image, the one that most results are about; results of
+// others, nil results and documents of another schema are counted in Notes and used
+// for nothing else.
 //
 // A pool with one node that failed is failed, even if others of it proved: the
 // scheduler may choose that node, and nodes that are meant to be alike are not.
@@ -368,11 +369,7 @@ func count(n int, noun string) string {
 
 // causes are the root causes of all pools.
 func (c *coverage) causes() []CoverageCause {
-	type place struct {
-		cause    classify.Cause
-		endpoint string
-	}
-	at := map[place]int{}
+	at := map[rootCause]int{}
 	var out []CoverageCause
 	for _, p := range c.pools {
 		name := shown(p.name)
@@ -380,11 +377,10 @@ func (c *coverage) causes() []CoverageCause {
 			if n.State != CoverageFailed || n.result.Primary == nil {
 				continue
 			}
-			key := place{n.Cause, n.Endpoint}
-			i, known := at[key]
+			i, known := at[n.rootCause()]
 			if !known {
 				i = len(out)
-				at[key] = i
+				at[n.rootCause()] = i
 				out = append(out, CoverageCause{Finding: *n.result.Primary})
 			}
 			out[i].Nodes++

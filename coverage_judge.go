@@ -38,8 +38,9 @@ func (p *poolResults) judge(digest string) PoolCoverage {
 			own := *f
 			out.Primary = &own
 		}
-		out.Reason = fmt.Sprintf("%d of %s failed: %s on %s", len(failed), count(len(p.nodes), "probed node"), worst.where(), names(sameCause(failed, worst)))
-		if n := len(failed) - len(sameCause(failed, worst)); n > 0 {
+		alike := sameCause(failed, worst)
+		out.Reason = fmt.Sprintf("%d of %s failed: %s on %s", len(failed), count(len(p.nodes), "probed node"), worst.where(), names(alike))
+		if n := len(failed) - len(alike); n > 0 {
 			out.Reason += fmt.Sprintf("; %s failed otherwise", count(n, "node"))
 		}
 		if n := len(by[CoverageProved]); n > 0 {
@@ -183,11 +184,23 @@ func (n *probed) where() string {
 	return s
 }
 
+// rootCause is what makes two failures the same.
+type rootCause struct {
+	cause    classify.Cause
+	endpoint string
+}
+
+func (n *probed) rootCause() rootCause { return rootCause{n.Cause, n.Endpoint} }
+
 // mostMet returns a node with the cause that most of the nodes share; of equals
 // the lowest layer, as in one diagnosis.
 func mostMet(failed []*probed) *probed {
+	met := map[rootCause]int{}
+	for _, n := range failed {
+		met[n.rootCause()]++
+	}
 	return slices.MaxFunc(failed, func(a, b *probed) int {
-		return cmp.Or(cmp.Compare(len(sameCause(failed, a)), len(sameCause(failed, b))), cmp.Compare(b.rank(), a.rank()))
+		return cmp.Or(cmp.Compare(met[a.rootCause()], met[b.rootCause()]), cmp.Compare(b.rank(), a.rank()))
 	})
 }
 
@@ -202,7 +215,7 @@ func (n *probed) rank() int {
 func sameCause(nodes []*probed, as *probed) []*probed {
 	var out []*probed
 	for _, n := range nodes {
-		if n.Cause == as.Cause && n.Endpoint == as.Endpoint {
+		if n.rootCause() == as.rootCause() {
 			out = append(out, n)
 		}
 	}

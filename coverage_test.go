@@ -620,19 +620,29 @@ func FuzzCoverage(f *testing.F) {
 	})
 }
 
-// BenchmarkCoverage is a large fleet: 5,000 nodes in 50 pools, each with a result
-// of thirty steps, one pool of which fails.
+// BenchmarkCoverage is a large fleet: 5,000 nodes, each with a result of thirty
+// steps, in 50 pools of which one fails, and in one pool where every second node
+// fails in a way of its own.
 func BenchmarkCoverage(b *testing.B) {
+	b.Run("50 pools", func(b *testing.B) {
+		benchmarkCoverage(b, 50, 100, func(pool, node int) (string, bool) { return "blobs.corp.test", pool == 7 })
+	})
+	b.Run("1 pool", func(b *testing.B) {
+		benchmarkCoverage(b, 1, 5000, func(_, node int) (string, bool) { return fmt.Sprintf("blobs-%d.corp.test", node), node%2 == 0 })
+	})
+}
+
+func benchmarkCoverage(b *testing.B, poolCount, nodeCount int, fails func(pool, node int) (string, bool)) {
 	var pools []pullwalk.Pool
 	var results []*pullwalk.Result
-	for i := range 50 {
+	for i := range poolCount {
 		p := pullwalk.Pool{Name: fmt.Sprintf("pool-%d", i)}
-		for j := range 100 {
+		for j := range nodeCount {
 			node := fmt.Sprintf("node-%d-%d", i, j)
 			p.Nodes = append(p.Nodes, pullwalk.PoolNode{Name: node, Created: noon.Add(-time.Hour)})
 			r := provedOn(node)
-			if i == 7 {
-				r = failedOn(node, classify.DNSNXDOMAIN, "blobs.corp.test")
+			if host, bad := fails(i, j); bad {
+				r = failedOn(node, classify.DNSNXDOMAIN, host)
 			}
 			var steps []pullwalk.Step
 			for k := range 30 {
