@@ -153,6 +153,7 @@ func TestCoverageStates(t *testing.T) {
 		{"proof of no content", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", func(r *pullwalk.Result) { r.Proof.Digest = "" })}, pullwalk.CoverageOpen, pullwalk.StatusInconclusive, "the content"},
 		{"another platform", poolOf("p", "n1", "n2"), []*pullwalk.Result{provedOn("n1"), provedOn("n2", touched, forPlatform("linux/arm64"))}, pullwalk.CoverageOpen, pullwalk.StatusInconclusive, "n1 proved, but not for the platform linux/arm64"},
 		{"both platforms", poolOf("p", "n1", "n2"), []*pullwalk.Result{provedOn("n1"), provedOn("n2", forPlatform("linux/arm64"))}, pullwalk.CoverageProved, pullwalk.StatusOK, ""},
+		{"another platform seen from a pod", poolOf("p", "n1", "n2"), []*pullwalk.Result{provedOn("n1"), provedOn("n2", forPlatform("linux/arm64"), from("other", ""))}, pullwalk.CoverageProved, pullwalk.StatusOK, ""},
 
 		{"hand-repaired", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", handRepaired)}, pullwalk.CoverageHandRepaired, pullwalk.StatusInconclusive, "n1: downloaded completely, only because of a change by hand: /etc/hosts: entry for blobs.corp.test"},
 		{"hand-repaired and one failed", poolOf("p", "n1", "n2"), []*pullwalk.Result{provedOn("n1", handRepaired), failedOn("n2", dns, "blobs.corp.test")}, pullwalk.CoverageFailed, pullwalk.StatusFailed, ""},
@@ -511,11 +512,13 @@ func TestCoverageApart(t *testing.T) {
 		assert.Equal(t, "Go version of the runtime", c.Differences[0].What, name)
 		assert.Equal(t, tt.apart, c.Differences[0].Apart, name)
 	}
-	// A label that some bad nodes lack cannot tell them apart.
-	c := pullwalk.Coverage([]pullwalk.Pool{poolOf("p", "n1", "n2", "n3")}, []*pullwalk.Result{provedOn("n1", zone), bad("n2", labelled("zone", "2")), bad("n3", go124)})
-	i := slices.IndexFunc(c.Differences, func(d pullwalk.CoverageDifference) bool { return d.What == "label zone" })
-	require.GreaterOrEqual(t, i, 0)
-	assert.False(t, c.Differences[i].Apart)
+	// A label that a good or a bad node lacks cannot tell them apart.
+	for _, third := range []*pullwalk.Result{bad("n3", go124), provedOn("n3")} {
+		c := pullwalk.Coverage([]pullwalk.Pool{poolOf("p", "n1", "n2", "n3")}, []*pullwalk.Result{provedOn("n1", zone), bad("n2", labelled("zone", "2")), third})
+		i := slices.IndexFunc(c.Differences, func(d pullwalk.CoverageDifference) bool { return d.What == "label zone" })
+		require.GreaterOrEqual(t, i, 0)
+		assert.False(t, c.Differences[i].Apart)
+	}
 }
 
 // A report cuts what is long, says so, and keeps all of it in the JSON.

@@ -90,6 +90,10 @@ func TestFingerprintKeeps(t *testing.T) {
 			e := &r.Sources[0].Endpoints
 			*e = append(*e, pullwalk.Endpoint{Scheme: "https", Host: "blobs7.corp.test", Port: 443, Steps: []pullwalk.Step{{ID: pullwalk.StepLayer, Status: pullwalk.StatusOK}}})
 		},
+		"one more layer behind the same obstacle": func(r *pullwalk.Result) {
+			s := &r.Sources[0].Endpoints[1].Steps
+			*s = append(*s, pullwalk.Step{ID: pullwalk.StepLayer, Status: pullwalk.StatusBlocked, Subject: "sha256:2"})
+		},
 		"a ping that nobody needs": func(r *pullwalk.Result) {
 			s := &r.Sources[0].Endpoints[0].Steps
 			*s = append(*s, pullwalk.Step{ID: pullwalk.StepPing, Status: pullwalk.StatusSkipped})
