@@ -45,7 +45,7 @@ var importRules = []importRule{
 	{"golang.org/x/sys/...", []string{"reach", "internal/simnet"}, "error numbers and routes"},
 	{"github.com/pelletier/go-toml/v2/...", []string{"endpoints"}, "containerd's configuration"},
 	{"sigs.k8s.io/yaml/...", []string{"internal/noderuntime", "endpoints", "tlsauth"}, "Kubernetes' files"},
-	{"golang.org/x/net/...", []string{"reach", "endpoints"}, "the routing tables of BSD, and proxies as the runtimes choose them"},
+	{"golang.org/x/net/...", []string{"reach", "endpoints", "examples/agent"}, "the routing tables of BSD, proxies as the runtimes choose them, and a bound on connections"},
 	{"golang.org/x/tools/...", nil, "tests only"},
 	{"github.com/stretchr/testify/...", nil, "tests only"},
 	{"testing", nil, "tests only: it registers flags"},

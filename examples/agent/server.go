@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/pullwalk/pullwalk"
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/examples/internal/agentclient"
+)
+
+// Limits of the server.
+const (
+	readLimit  = 10 * time.Second // header, and then body
+	writeLimit = 30 * time.Second
+	idleLimit  = 30 * time.Second
+	farewell   = 5 * time.Second // for answers that are being written at the end
+	retryAfter = "10"            // seconds; what runs may take a minute, most ends in one
+)
+
+// serve answers until ctx ends. Diagnoses that run then end with what they know.
+func serve(ctx context.Context, m machine, l listening, concurrent int, stderr io.Writer) error {
+	if err := m.seen(); err != nil {
+		return err
+	}
+	listener, err := l.open()
+	if err != nil {
+		return err
+	}
+	logger := log.New(stderr, "agent: ", 0)
+	logger.Printf("listening on %s", listener.Addr())
+	return answer(ctx, listener, newHandler(m, l, concurrent, logger))
+}
+
+func answer(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: readLimit, IdleTimeout: idleLimit, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    log.New(io.Discard, "", 0), // net/http's complaints about who connects
+	}
+	ended := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		defer cancel()
+		if server.Shutdown(late) != nil {
+			server.Close()
+		}
+		ended <- nil
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-ended
+}
+
+// handler is the agent's interface.
+type handler struct {
+	machine machine
+	token   func() ([]byte, error) // nil = anybody may ask: loopback only
+	slots   chan struct{}          // one for each request that is answered
+	log     *log.Logger
+}
+
+func newHandler(m machine, l listening, concurrent int, logger *log.Logger) http.Handler {
+	h := &handler{machine: m, slots: make(chan struct{}, concurrent), log: logger}
+	if l.tokenFile != "" {
+		h.token = l.token
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.Handle("GET /version", h.authorized(http.HandlerFunc(h.version)))
+	mux.Handle("POST "+agentclient.Path, h.authorized(http.HandlerFunc(h.diagnose)))
+	// A page in a browser on the same machine reaches loopback, too.
+	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// authorized lets requests with the token pass.
+func (h *handler) authorized(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.token != nil {
+			token, err := h.token()
+			if err != nil {
+				h.log.Print(err)
+				refuse(w, http.StatusServiceUnavailable, "the agent cannot read its token")
+				return
+			}
+			scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			// Sums have one length, and so nothing is told by how long a comparison takes.
+			want, got := sha256.Sum256(token), sha256.Sum256([]byte(given))
+			if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				refuse(w, http.StatusUnauthorized, "a bearer token is needed, and it must be the agent's")
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (h *handler) version(w http.ResponseWriter, _ *http.Request) {
+	out := struct {
+		Version  string `json:"version"`
+		Revision string `json:"revision,omitempty"`
+		Schema   string `json:"schema"`
+		Node     string `json:"node,omitempty"`
+	}{Schema: pullwalk.Schema, Node: h.machine.node}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		out.Version = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				out.Revision = s.Value
+			}
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+// diagnose answers with one result per image, each a JSON document on a line of
+// its own. It ends when the client goes away.
+func (h *handler) diagnose(w http.ResponseWriter, r *http.Request) {
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	default:
+		w.Header().Set("Retry-After", retryAfter)
+		refuse(w, http.StatusTooManyRequests, "as many diagnoses run as this agent does at once")
+		return
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(readLimit))
+	var req agentclient.Request
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, agentclient.MaxRequest))
+	body.DisallowUnknownFields() // half a question is another question
+	err := body.Decode(&req)
+	if err == nil {
+		if _, err = body.Token(); err == io.EOF {
+			err = nil
+		} else if err == nil {
+			err = errors.New("more follows the question")
+		}
+	}
+	// From here on net/http reads to learn that the client has gone.
+	_ = control.SetReadDeadline(time.Time{})
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
+		return
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "the body: "+err.Error())
+		return
+	}
+	if req.Node != "" && req.Node != h.machine.node {
+		refuse(w, http.StatusMisdirectedRequest, "this is the agent of another node")
+		return
+	}
+	started := time.Now()
+	results, err := h.machine.diagnose(r.Context(), req)
+	if err != nil {
+		code := http.StatusInternalServerError
+		switch {
+		case errors.As(err, &senseless{}):
+			code = http.StatusBadRequest
+		case errors.As(err, &unwelcome{}):
+			code = http.StatusForbidden
+		}
+		refuse(w, code, err.Error())
+		return
+	}
+	for _, res := range results {
+		h.log.Printf("%s: %s after %v", classify.Redact(res.Image.Reference, 256), res.Verdict, time.Since(started).Round(time.Millisecond))
+	}
+	_ = control.SetWriteDeadline(time.Now().Add(writeLimit))
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for _, res := range results {
+		if enc.Encode(res) != nil {
+			return // the client has gone
+		}
+	}
+}
+
+// refuse answers with why not. What others wrote is in the reason, redacted.
+func refuse(w http.ResponseWriter, code int, reason string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": classify.Redact(reason, 300)})
+}
