@@ -40,21 +40,34 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 		return nil, first
 	}
 	for i, c := range creds {
-		if !s.identify(ctx, reg, w, first, c, i) {
+		identified := s.identify(ctx, reg, w, first, c, i)
+		if i == 0 {
+			s.d.setIdentity(s.said(c))
+		}
+		if !identified {
 			continue
 		}
 		if st := s.resolve(ctx, reg, w, i+1); st.Status.passes() && st.Request != nil {
 			s.supersede(reg, i)
-			s.d.setIdentity(c.Info)
+			info := s.said(c)
+			if w.Authorization == c.Secret.Basic() { // without it, the registry refused
+				info = c.Accepted()
+			}
+			s.d.setIdentity(info)
 			s.auditRights(ctx, reg, first, c)
 			return st.Request, first
 		}
 	}
-	if len(creds) > 0 {
-		s.d.setIdentity(creds[0].Info)
-	}
 	s.blamePlan(reg)
 	return nil, first
+}
+
+// said is what may be told of a credential that was tried.
+func (s *source) said(c tlsauth.Offer) tlsauth.CredentialInfo {
+	if s.known != nil {
+		return s.known.Credential
+	}
+	return c.Info
 }
 
 // refused reads a refusal again, given what is known of the credential and of the
@@ -345,7 +358,7 @@ func (b *bearer) current(ctx context.Context, refused string) string {
 }
 
 func (s *source) judge(ch wire.Challenge, c tlsauth.Offer, res wire.TokenResult) Step {
-	rep := tlsauth.JudgeToken(ch, c.Info, res, s.ref.Repository)
+	rep := tlsauth.JudgeToken(ch, c.Exchanged(res), res, s.ref.Repository)
 	return settle(Step{ID: StepToken, Access: rep}, rep.TokenIssued, rep.Inconclusive, rep.Findings())
 }
 

@@ -58,7 +58,7 @@ const (
 //	option complete|connect|plain   pull mode; a world without TLS
 //	option late|audit|clock OFF     a day passes first; ask what more the identity may do; the node's clock is off
 //	option platform P|budget D|also HOST:PORT|expect PREFIX
-//	login KEY USER right|wrong|expired      one entry of the pull secret; default registry.corp.test reader right
+//	login KEY USER right|wrong|expired|swapped   one entry of the pull secret; default registry.corp.test reader right
 //	login none                      no pull secret
 //	secret NAME ..., plugin NAME ...   what a kubelet offers, instead of the pull secret; see kubelet_test.go
 //	nameserver ADDR...              /etc/resolv.conf
@@ -235,6 +235,10 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 	case "login":
 		if args[0] == "none" {
 			w.noLogin = true
+			return
+		}
+		if args[2] == "swapped" { // the password stands where the user name belongs
+			w.logins = append(w.logins, login{args[0], lab.Password, args[1]})
 			return
 		}
 		password := map[string]string{"right": lab.Password, "wrong": wrongPassword, "expired": expiredPassword}[args[2]]

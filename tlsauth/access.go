@@ -170,7 +170,7 @@ func (a *access) try(ctx context.Context, ch wire.Challenge, o Offer) *AccessRep
 	case ch.Scheme == "basic": // containerd sends no half of a login
 		o.Info.Username = ""
 	}
-	r := JudgeToken(ch, o.Info, res, a.repository)
+	r := JudgeToken(ch, o.Exchanged(res), res, a.repository)
 	r.Challenge.Product = product(a.host, r.Challenge)
 	if strings.HasPrefix(r.Challenge.Realm, "http://") && r.Inconclusive == "" {
 		f := classify.New(classify.EndpointBadRealm, fmt.Sprintf("%s speaks https and names a token server in clear http, %s: tokens travel readable, and a credential is not sent there", a.host, r.Challenge.Realm))
@@ -203,6 +203,9 @@ func (a *access) try(ctx context.Context, ch wire.Challenge, o Offer) *AccessRep
 	}
 	r.findings = nil
 	a.read(ctx, r, authorization)
+	if r.Read && ch.Scheme == "basic" { // without it, the registry refused
+		r.Credential = o.Accepted()
+	}
 	switch {
 	case len(claims) == 0 || r.Read:
 	case refusal(r.findings): // the registry agrees with the claim, which says more

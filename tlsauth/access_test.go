@@ -179,13 +179,15 @@ func TestCheckAccess(t *testing.T) {
 			check: func(t *testing.T, r *AccessReport) {
 				assert.Nil(t, r.Granted)
 				assert.Equal(t, "dockerconfigjson key registry.corp.test", r.Credential.Source)
-				assert.Equal(t, "robot", r.Credential.Username)
+				assert.Equal(t, "[5 characters]", r.Credential.Username, "an opaque token does not say for whom it is")
 			}},
+		{name: "a token that names its user", keychain: right, registry: demand(bearer, yes), auth: login("robot", "s3cr3t", "e30."+base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"robot"}`))+".c2ln"), read: true,
+			check: func(t *testing.T, r *AccessReport) { assert.Equal(t, "robot", r.Credential.Username) }},
 		{name: "the first credential is wrong, the second works",
 			keychain: `{"auths":{"registry.corp.test/team":{"username":"old","password":"s3cr3t"},"registry.corp.test":{"username":"robot","password":"s3cr3t"}}}`,
 			registry: demand(bearer, yes), auth: login("robot", "s3cr3t", "opaque"), read: true, want: []classify.Cause{classify.IdentityBadCredentials},
 			check: func(t *testing.T, r *AccessReport) {
-				assert.Equal(t, "robot", r.Credential.Username)
+				assert.Equal(t, "[5 characters]", r.Credential.Username)
 				assert.Len(t, r.Attempts, 3, "POST, GET, and the second one's POST")
 			}},
 		{name: "bad credentials", keychain: right, registry: demand(bearer, yes), auth: login("robot", "other", "opaque"), want: []classify.Cause{classify.IdentityBadCredentials}, failing: 1,
@@ -193,7 +195,7 @@ func TestCheckAccess(t *testing.T) {
 				f := r.Findings()[0]
 				assert.Equal(t, "auth.corp.test", f.Endpoint)
 				assert.Equal(t, classify.OperationFetchToken, f.Operation)
-				assert.Equal(t, "robot", f.Fact(classify.FactUser))
+				assert.Equal(t, "[5 characters]", f.Fact(classify.FactUser), "it may be the password of a swapped secret")
 			}},
 		{name: "no anonymous tokens", registry: demand(bearer, yes), auth: status(403, ""), want: []classify.Cause{classify.IdentityTokenFetchDenied}, failing: 1},
 		{name: "no key matches", keychain: `{"auths":{"registry.corp.test:443":{"username":"robot","password":"s3cr3t"}}}`, registry: demand(bearer, yes), auth: status(401, ""),

@@ -50,7 +50,11 @@ type Challenge struct {
 type CredentialInfo struct {
 	// Source is "anonymous", "keychain", or where in a pull secret it stands:
 	// "dockerconfigjson key registry.corp.test/team".
-	Source   string `json:"source"`
+	Source string `json:"source"`
+	// Username is the user name where a registry or a token showed that it is one,
+	// or where it is one of those that say the kind of the secret ("AWS", "_json_key").
+	// Else it is only how long the name is ("[12 characters]"): in a secret whose fields
+	// were swapped it would be the password. "" = the credential has none.
 	Username string `json:"username,omitempty"`
 	// Unmatched says that a keychain was given and has nothing for this image.
 	Unmatched bool `json:"unmatched,omitempty"`

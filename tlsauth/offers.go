@@ -37,7 +37,7 @@ func Offers(ctx context.Context, keychain authn.Keychain, image string) ([]Offer
 	var out []Offer
 	for _, cred := range found[:min(len(found), maxCredentials)] {
 		o := Offer{Secret: secretOf(cred.Authn), Info: CredentialInfo{Source: cred.Source}}
-		o.Info.Username = classify.Redact(o.Secret.Username, 128)
+		o.Info.Username = printableUser(o.Secret.Username)
 		o.Info.dates(o.Secret)
 		out = append(out, o)
 	}

@@ -106,6 +106,9 @@ type TokenResult struct {
 	// cannot be read. The claim is not verified: only the registry can do that.
 	Granted  []string
 	Readable bool
+	// ForUser says that the token names the user of the request as its subject. It is
+	// a claim as well.
+	ForUser bool
 	// Err is a *classify.HTTPAnswer, *classify.StageError, *BadRealmError,
 	// *MalformedTokenError or *WithheldError; nil if a token came.
 	Err error
@@ -133,14 +136,14 @@ func (e *MalformedTokenError) Error() string {
 // reach that realm. A password is offered by POST first and, when the server
 // does not know that form, by GET with Basic, as containerd does; each request
 // is one attempt of the result. Redirects of a token request are not followed.
-func FetchToken(ctx context.Context, rt http.RoundTripper, in TokenRequest) TokenResult {
-	var res TokenResult
+func FetchToken(ctx context.Context, rt http.RoundTripper, in TokenRequest) (res TokenResult) {
 	realm, err := RealmURL(in.Challenge)
 	if err != nil {
 		res.Err = err
 		return res
 	}
 	cred := in.Credential
+	defer func() { res.ForUser = cred.Username != "" && res.Token.subject() == cred.Username }()
 	if cred.exchanges() && realm.Scheme != "https" {
 		res.Err = &WithheldError{Host: realm.Host, Reason: "the realm is plain http"}
 		return res
@@ -319,18 +322,34 @@ func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
 const maxActions = 16
 
+// payload returns the claims of a token that is a JWT, nil for any other.
+func payload(token string) []byte {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// subject is whom the token says it is for, "" if it does not say.
+func (t Token) subject() string {
+	var doc struct {
+		Subject string `json:"sub"`
+	}
+	if json.Unmarshal(payload(t.value), &doc) != nil {
+		return ""
+	}
+	return doc.Subject
+}
+
 // claims reads which actions on repository a token says it grants, from the
 // access claim of the distribution token specification. Nothing is verified: a
 // forged claim misleads nobody, because the read that follows decides.
 func claims(token, repository string) (granted []string, readable bool) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return nil, false
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
-	if err != nil {
-		return nil, false
-	}
 	var doc struct {
 		Access *[]struct {
 			Type    string   `json:"type"`
@@ -338,7 +357,7 @@ func claims(token, repository string) (granted []string, readable bool) {
 			Actions []string `json:"actions"`
 		} `json:"access"`
 	}
-	if json.Unmarshal(raw, &doc) != nil || doc.Access == nil {
+	if json.Unmarshal(payload(token), &doc) != nil || doc.Access == nil {
 		return nil, false
 	}
 	granted = []string{}
