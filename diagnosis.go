@@ -30,6 +30,7 @@ type diagnosis struct {
 	store     *endpoints.ContentStore // nil = another runtime's
 	seen      tlsauth.Seen            // what the TLS checks of this diagnosis learn from each other
 	plan      *tlsauth.CredentialPlan // what a kubelet would offer, and why; nil = not known
+	sandbox   *sandboxFiles           // nil = the image's own walk
 	unsure    bool                    // it is not known whether the runtime's configuration is in force
 	userAgent string
 	allow     func(netip.AddrPort) error
@@ -116,6 +117,7 @@ type files struct {
 	configured []endpoints.Source
 	findings   []classify.Finding
 	err        error // what could not be read of the configuration
+	sandbox    *sandboxFiles
 }
 
 func (d *diagnosis) read() files {
@@ -130,6 +132,7 @@ func (d *diagnosis) read() files {
 		f.findings = append(f.findings, endpoints.JudgeProxy(f.view.proxyEnv, endpoints.ProxiedURL{URL: c.Base})...)
 	}
 	f.findings = distinct(f.findings)
+	f.sandbox = readSandbox(f.view)
 	if f.view.FS != nil && endpoints.WayOf(rt.Name) == endpoints.WayContainerd {
 		f.store, _ = endpoints.OpenContentStore(f.view.FS, rt.ConfigFile)
 	}
@@ -163,16 +166,29 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}
 	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect}
 	d.notify = newNotifier(&d.opts)
-	findings, err := f.findings, f.err
+	sandbox := d.startSandbox(ctx, f.sandbox)
+	sources := d.pull(ctx, f.configured, f.findings, f.err)
+	res := d.result(ctx, sources)
+	res.joinSandbox(<-sandbox)
+	res.Started, res.ElapsedMS = started.UTC(), time.Since(started).Milliseconds()
+	d.notify.finish(ctx)
+	return res, nil
+}
+
+// pull walks the sources in the runtime's order until one serves the image.
+// Nothing of it runs any more when it returns.
+func (d *diagnosis) pull(ctx context.Context, configured []endpoints.Source, findings []classify.Finding, err error) []*source {
 	var sources []*source
-	for _, c := range f.configured {
+	for _, c := range configured {
 		sources = append(sources, d.newSource(c))
 	}
 	usable := sources[0].judgeSettings(findings, err)
 	d.unsure = slices.ContainsFunc(findings, func(f classify.Finding) bool {
 		return f.Cause == classify.NodeRuntimeConfigIgnored && f.Certainty == classify.CertaintyPossible
 	})
-	sources[0].resolvers(ctx)
+	if d.sandbox == nil { // the image's own walk does so
+		sources[0].resolvers(ctx)
+	}
 	sources[len(sources)-1].also(ctx)
 	d.planCredentials(ctx, sources[len(sources)-1])
 	for i, s := range sources {
@@ -198,10 +214,7 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 			e.pool.Close()
 		}
 	}
-	res := d.result(ctx, sources)
-	res.Started, res.ElapsedMS = started.UTC(), time.Since(started).Milliseconds()
-	d.notify.finish(ctx)
-	return res, nil
+	return sources
 }
 
 // pullByDigest walks the sources that serve content and resolve no tag: the

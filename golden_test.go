@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,17 @@ type goldenResult struct {
 	Reported         string          `json:"reported,omitempty"`
 	Findings         []string        `json:"findings,omitempty"`
 	Sources          []goldenSource  `json:"sources"`
+	Sandbox          *goldenSandbox  `json:"sandbox,omitempty"`
+}
+
+type goldenSandbox struct {
+	Image    string          `json:"image,omitempty"`
+	File     string          `json:"file,omitempty"`
+	Verdict  pullwalk.Status `json:"verdict"`
+	Reason   string          `json:"reason,omitempty"`
+	Primary  string          `json:"primary,omitempty"`
+	Identity string          `json:"identity,omitempty"`
+	Sources  []goldenSource  `json:"sources,omitempty"`
 }
 
 type goldenSource struct {
@@ -91,7 +103,19 @@ func golden(t testing.TB, r *pullwalk.Result) string {
 	for _, f := range r.Findings {
 		g.Findings = append(g.Findings, fmt.Sprintf("%s %s at %s", f.Severity, f.Cause, f.Endpoint))
 	}
-	for _, s := range r.Sources {
+	g.Sources = goldenSources(t, r.Sources)
+	if s := r.Sandbox; s != nil {
+		g.Sandbox = &goldenSandbox{Image: s.Image, File: s.File, Verdict: s.Verdict, Reason: s.Reason, Identity: s.Identity, Sources: goldenSources(t, s.Sources)}
+		if s.Primary != nil {
+			g.Sandbox.Primary = fmt.Sprintf("%s at %s", s.Primary.Cause, s.Primary.Endpoint)
+		}
+	}
+	return indentSteps(t, g)
+}
+
+func goldenSources(t testing.TB, sources []pullwalk.Source) (out []goldenSource) {
+	t.Helper()
+	for _, s := range sources {
 		gs := goldenSource{Host: s.Host, Kind: s.Kind, Verdict: s.Verdict, Reason: s.Reason, Endpoints: []goldenEndpoint{}}
 		for _, e := range s.Endpoints {
 			var roles []string
@@ -104,9 +128,9 @@ func golden(t testing.TB, r *pullwalk.Result) string {
 			}
 			gs.Endpoints = append(gs.Endpoints, ge)
 		}
-		g.Sources = append(g.Sources, gs)
+		out = append(out, gs)
 	}
-	return indentSteps(t, g)
+	return out
 }
 
 func goldenOf(st pullwalk.Step) goldenStep {
@@ -216,9 +240,13 @@ func line(t testing.TB, v any) json.RawMessage {
 func indentSteps(t testing.TB, g goldenResult) string {
 	t.Helper()
 	kept := map[string]string{}
-	for i := range g.Sources {
-		for j := range g.Sources[i].Endpoints {
-			steps := g.Sources[i].Endpoints[j].Steps
+	sources := g.Sources
+	if g.Sandbox != nil {
+		sources = slices.Concat(sources, g.Sandbox.Sources)
+	}
+	for i := range sources {
+		for j := range sources[i].Endpoints {
+			steps := sources[i].Endpoints[j].Steps
 			for k := range steps {
 				mark := fmt.Sprintf(`"step %d %d %d"`, i, j, k)
 				kept[mark] = strings.ReplaceAll(string(steps[k]), `{"cause"`, "\n          {\"cause\"")

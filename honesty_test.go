@@ -27,7 +27,7 @@ import (
 // reports say.
 func (g *seen) checkHonesty(t *testing.T) {
 	t.Helper()
-	for _, src := range g.result.Sources {
+	for _, src := range allSources(g.result) {
 		for _, e := range src.Endpoints {
 			for _, st := range e.Steps {
 				if st.Status == pullwalk.StatusOK || st.Status == pullwalk.StatusDegraded && !superseded(st) {
@@ -257,9 +257,17 @@ func (g *seen) checkShape(t *testing.T) {
 	assert.Len(t, g.steps, countSteps(g.result), "OnStep is told of every step once")
 }
 
+// allSources are those of the image, and those of the sandbox image.
+func allSources(r *pullwalk.Result) []pullwalk.Source {
+	if r.Sandbox == nil {
+		return r.Sources
+	}
+	return slices.Concat(r.Sources, r.Sandbox.Sources)
+}
+
 func countSteps(r *pullwalk.Result) int {
 	n := 0
-	for _, s := range r.Sources {
+	for _, s := range allSources(r) {
 		for _, e := range s.Endpoints {
 			n += len(e.Steps)
 		}
@@ -272,7 +280,7 @@ func checkResult(t testing.TB, r *pullwalk.Result) {
 	t.Helper()
 	assert.Equal(t, pullwalk.Schema, r.Schema)
 	names := map[string]bool{}
-	for _, s := range r.Sources {
+	for _, s := range allSources(r) {
 		for _, e := range s.Endpoints {
 			for _, st := range e.Steps {
 				name := string(st.ID) + "@" + e.HostPort()
@@ -284,7 +292,7 @@ func checkResult(t testing.TB, r *pullwalk.Result) {
 		}
 	}
 	var needed bool
-	for _, s := range r.Sources {
+	for _, s := range allSources(r) {
 		assert.NotEmpty(t, s.Verdict)
 		for _, e := range s.Endpoints {
 			for _, st := range e.Steps {

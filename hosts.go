@@ -3,18 +3,26 @@ package pullwalk
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/pullwalk/pullwalk/endpoints"
 )
 
 // Hosts returns every host:port that the pull touches: the list that the owner
-// of a firewall needs. Nameservers are not in it.
+// of a firewall needs. Those of the sandbox image are in it, with the role sandbox;
+// nameservers are not.
 func (r *Result) Hosts() []HostUse {
 	var out []HostUse
-	for _, s := range r.Sources {
+	add := func(s Source, also ...endpoints.Role) {
 		for _, e := range s.Endpoints {
 			if e.Scheme == schemeDNS {
 				continue
 			}
 			u := HostUse{Host: e.HostPort(), Scheme: e.Scheme, Roles: e.Roles, Via: e.Via, Addresses: e.addresses()}
+			for _, role := range also {
+				if !slices.Contains(u.Roles, role) {
+					u.Roles = append(slices.Clone(u.Roles), role)
+				}
+			}
 			u.Private = len(u.Addresses) > 0 && !slices.ContainsFunc(u.Addresses, func(a netip.Addr) bool { return !a.IsPrivate() && !a.IsLoopback() })
 			if i := slices.IndexFunc(out, func(h HostUse) bool { return h.Host == u.Host && h.Scheme == u.Scheme }); i >= 0 {
 				for _, role := range u.Roles {
@@ -25,6 +33,14 @@ func (r *Result) Hosts() []HostUse {
 				continue
 			}
 			out = append(out, u)
+		}
+	}
+	for _, s := range r.Sources {
+		add(s)
+	}
+	if r.Sandbox != nil {
+		for _, s := range r.Sandbox.Sources {
+			add(s, endpoints.RoleSandbox)
 		}
 	}
 	return out

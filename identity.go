@@ -91,6 +91,9 @@ func (s *source) refused(st Step) Step {
 // the runtime does not send to this source. The step is non-nil when the keychain
 // did not answer.
 func (s *source) credentials(ctx context.Context, reg *endpoint) ([]tlsauth.Offer, *Step) {
+	if sb := s.d.sandbox; sb != nil {
+		return sb.offers(ctx, s)
+	}
 	if s.cfg.Credential == endpoints.CredentialNone {
 		return []tlsauth.Offer{{Info: tlsauth.CredentialInfo{Source: "anonymous: the runtime sends this host no credential of the image"}}}, nil
 	}

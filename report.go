@@ -131,6 +131,7 @@ func (r *Result) sections() []section {
 	add("Warnings", warnings...)
 	add("Notes", notes...)
 	add("Reported", r.reported()...)
+	add("Sandbox image", r.Sandbox.said())
 	add("Proof", r.proof()...)
 	add("Hosts", r.hosts()...)
 	add("Looked from", r.lookedFrom())

@@ -51,6 +51,9 @@ type Result struct {
 	// Reported compares the events given by the caller with the probes; nil
 	// without events.
 	Reported *Reported `json:"reported,omitempty"`
+	// Sandbox is the image that every pod on the node needs before any of its own,
+	// walked beside. nil = no runtime and no configuration that names one was found.
+	Sandbox *Sandbox `json:"sandbox,omitempty"`
 	// ManifestRequests counts the manifest requests that this diagnosis cost:
 	// registries limit their rate.
 	ManifestRequests int       `json:"manifestRequests"`

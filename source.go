@@ -252,8 +252,11 @@ func (s *source) base(ctx context.Context) *url.URL {
 }
 
 func (s *source) role() endpoints.Role {
-	if s.cfg.Kind == endpoints.KindMirror {
+	switch {
+	case s.cfg.Kind == endpoints.KindMirror:
 		return endpoints.RoleMirror
+	case s.d.sandbox != nil:
+		return endpoints.RoleSandbox
 	}
 	return endpoints.RoleManifest
 }

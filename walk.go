@@ -21,7 +21,7 @@ func (s *source) walk(ctx context.Context) {
 		return
 	}
 	base := s.base(ctx)
-	t, err := targetOf(base, s.role(), cmp.Or(s.cfg.File, "the image reference"))
+	t, err := targetOf(base, s.role(), s.foundBy())
 	if err != nil {
 		return
 	}

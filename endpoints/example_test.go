@@ -206,3 +206,20 @@ func ExampleChecker_Check() {
 	// Output:
 	// image.invalid-reference: "https://registry.corp.test/team/app" is not an image reference: it has a URL scheme, which an image reference never has
 }
+
+// Whether a node must ask for its sandbox image at all, and what it offers then.
+func ExampleSandbox_Stored() {
+	node := fstest.MapFS{
+		"etc/crio/crio.conf": {Data: []byte("[crio.image]\npause_image = 'registry.corp.test/pause:3.9'\n")},
+		"var/lib/containers/storage/overlay-images/images.json": {Data: []byte(`[{"names":["registry.corp.test/pause:3.8"]}]`)},
+	}
+	s, _, _ := endpoints.SandboxImage(node, "crio", "")
+	ref, _ := endpoints.ParseReference(s.Image)
+	stored, err := s.Stored(node, "crio", "", ref)
+	fmt.Println(stored, err)
+	_, file, err := s.Login(node, "crio", "", ref.Host, ref.Repository)
+	fmt.Printf("%q %v\n", file, err)
+	// Output:
+	// false <nil>
+	// "" <nil>
+}

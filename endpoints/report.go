@@ -26,6 +26,9 @@ const (
 	RoleProxy    Role = "proxy"    // a forward proxy
 	RoleResolver Role = "resolver" // a nameserver
 	RoleAlso     Role = "also"     // named by the caller, not seen in this pull
+	// RoleSandbox is the registry of the image that every pod needs before any of its
+	// own, and every other host that a pull of that one touches.
+	RoleSandbox Role = "sandbox"
 	// RoleCredential is where credentials come from before any registry is asked: a
 	// cloud's metadata service, a login server.
 	RoleCredential Role = "credential-source"

@@ -3,11 +3,7 @@ package endpoints
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
-	"strings"
-
-	"github.com/pelletier/go-toml/v2"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
@@ -18,9 +14,11 @@ import (
 type Sandbox struct {
 	Image string `json:"image"`
 	File  string `json:"file"` // the file that names it
-	// Credential says what is offered for it: pull secrets of a pod never are.
+	// Credential says what is offered for it, CredentialOwn: pull secrets of a pod
+	// never are.
 	Credential string `json:"credential"`
-	// AuthFile is CRI-O's own credential file for it, "" = none named.
+	// AuthFile is the credential file that CRI-O's configuration names for it, or for
+	// all images; "" = none named. See [Sandbox.Login].
 	AuthFile string `json:"authFile,omitempty"`
 }
 
@@ -65,33 +63,19 @@ func (rd *reader) containerdSandbox() Sandbox {
 	return out
 }
 
-// crioSandbox: pause_image of crio.conf, then of its drop-ins.
+// crioSandbox: pause_image of crio.conf and of its drop-ins, with the file that its
+// credential is in.
 func (rd *reader) crioSandbox(config string) Sandbox {
-	var out Sandbox
-	for _, name := range append([]string{strings.TrimPrefix(cmp.Or(config, "/etc/crio/crio.conf"), "/")}, rd.glob("/etc/crio/crio.conf.d/*")...) {
-		data, ok := rd.read("/" + name)
-		if !ok {
-			continue
+	out := Sandbox{Credential: CredentialOwn}
+	global := ""
+	for _, f := range rd.crioFiles(config) {
+		if image := f.Crio.Image.Pause; image != "" {
+			out.Image, out.File = classify.Redact(image, 512), f.name
 		}
-		var doc struct {
-			Crio struct {
-				Image struct {
-					Pause string `toml:"pause_image"`
-					Auth  string `toml:"pause_image_auth_file"`
-				} `toml:"image"`
-			} `toml:"crio"`
-		}
-		if err := toml.Unmarshal(data, &doc); err != nil {
-			rd.errs = append(rd.errs, fmt.Errorf("read /%s: %w", name, positioned(err)))
-			continue
-		}
-		if p := doc.Crio.Image; p.Pause != "" {
-			out = Sandbox{Image: classify.Redact(p.Pause, 512), File: "/" + name, Credential: CredentialOwn, AuthFile: out.AuthFile}
-		}
-		if p := doc.Crio.Image; p.Auth != "" {
-			out.AuthFile = p.Auth
-		}
+		out.AuthFile = cmp.Or(f.Crio.Image.Auth, out.AuthFile)
+		global = cmp.Or(f.Crio.Image.GlobalAuth, global)
 	}
+	out.AuthFile = cmp.Or(out.AuthFile, global)
 	return out
 }
 

@@ -1,0 +1,268 @@
+package pullwalk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/tlsauth"
+)
+
+// Sandbox is what became of the sandbox image (the pause image). The runtime pulls
+// it by itself when the first pod comes to a node: without it no pod starts there,
+// no container's event says so, and pull secrets do not count for it. A pull of the
+// image in question works without it all the same; that is why what is wrong here
+// never is the Primary of a [Result], and stands among its warnings, with the
+// operation sandbox-image.
+//
+// Not proved is that pods start: a runtime class may need no such image.
+type Sandbox struct {
+	Image string `json:"image,omitempty"` // as configured; "" = no file names one
+	File  string `json:"file,omitempty"`  // the file that names it
+	// Verdict is skipped where nothing was asked, for Reason: the node has the image,
+	// or no file names one and what the runtime was built with is not known. Else it
+	// is the verdict of a walk like the image's own, in the same [PullMode].
+	Verdict Status `json:"verdict"`
+	Reason  string `json:"reason,omitempty"` // why it is skipped or inconclusive
+	// Primary is the root cause if the verdict is failed.
+	Primary  *classify.Finding `json:"primary,omitempty"`
+	Identity string            `json:"identity,omitempty"` // source of the credential that was used
+	Sources  []Source          `json:"sources,omitempty"`  // as those of the image
+}
+
+// sandboxFiles is what the node's files say of its sandbox image.
+type sandboxFiles struct {
+	endpoints.Sandbox
+	view       *view
+	ref        endpoints.Reference
+	refErr     error // the name is none: the runtime cannot pull it
+	configured []endpoints.Source
+	findings   []classify.Finding
+	err        error // what could not be read
+	stored     bool
+	storedErr  error // why it is not known whether the node has it
+}
+
+// readSandbox returns nil where there is nothing that could name a sandbox image.
+func readSandbox(v *view) *sandboxFiles {
+	rt := v.runtime
+	named, ok, err := endpoints.SandboxImage(v.FS, rt.Name, rt.ConfigFile)
+	if !ok && !v.hasRuntime {
+		return nil
+	}
+	f := &sandboxFiles{Sandbox: named, view: v, err: err}
+	if !ok {
+		return f
+	}
+	if f.ref, f.refErr = endpoints.ParseReference(named.Image); f.refErr != nil {
+		return f
+	}
+	if f.stored, f.storedErr = named.Stored(v.FS, rt.Name, rt.ConfigFile, f.ref); f.stored {
+		return f
+	}
+	var more error
+	f.configured, f.findings, more = endpoints.SourcesOf(v.FS, rt.Name, rt.ConfigFile, f.ref)
+	f.err = errors.Join(err, more)
+	return f
+}
+
+// unasked is the result where no packet is needed for it; nil = it must be walked.
+func (f *sandboxFiles) unasked() *Sandbox {
+	out := &Sandbox{Image: f.Image, File: f.File, Verdict: StatusSkipped}
+	switch {
+	case f.Image == "" && f.err != nil:
+		out.Verdict, out.Reason = StatusInconclusive, "the configuration could not be read from here: "+classify.Redact(f.err.Error(), 300)
+	case f.Image == "":
+		out.Reason = "no file names one; the runtime takes the one that it was built with"
+	case f.refErr != nil:
+		finding := classify.Error(f.refErr)
+		out.Verdict, out.Primary = StatusFailed, &finding
+	case f.stored:
+		out.Reason = "the node has it already, so the runtime does not ask for it"
+	default:
+		return nil
+	}
+	return out
+}
+
+// offers is what the runtime's own files have for the host of a source: the kubelet
+// hands over nothing for this image.
+func (f *sandboxFiles) offers(ctx context.Context, s *source) ([]tlsauth.Offer, *Step) {
+	rt := f.view.runtime
+	type found struct {
+		login authn.AuthConfig
+		file  string
+		err   error
+	}
+	got, ok := await(ctx, func() found {
+		login, file, err := f.Login(f.view.FS, rt.Name, rt.ConfigFile, s.cfg.Host, cmp.Or(s.cfg.Repository, s.ref.Repository))
+		return found{login, file, err}
+	})
+	switch {
+	case !ok:
+		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: reasonOf(ctx)}
+	case got.err != nil:
+		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: "the runtime's own credential could not be read: " + classify.Redact(got.err.Error(), 300)}
+	case got.file == "":
+		return []tlsauth.Offer{{Info: tlsauth.CredentialInfo{Source: "anonymous: pull secrets are not used for the sandbox image, and the runtime's files have nothing for " + s.cfg.Host}}}, nil
+	}
+	offers, err := tlsauth.Offers(ctx, fixed(got.login), s.d.ref.String())
+	if err != nil {
+		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
+	}
+	for i := range offers {
+		offers[i] = offers[i].ForRuntime(rt.Name)
+		offers[i].Info.Source = got.file
+	}
+	return offers, nil
+}
+
+// fixed is a keychain with one credential, whatever is asked for.
+type fixed authn.AuthConfig
+
+func (f fixed) Resolve(authn.Resource) (authn.Authenticator, error) {
+	return authn.FromConfig(authn.AuthConfig(f)), nil
+}
+
+// startSandbox walks the sandbox image beside the image itself. It gets at most
+// half of the budget, so that it cannot hold the answer up to the end.
+func (d *diagnosis) startSandbox(ctx context.Context, f *sandboxFiles) <-chan sandboxWalk {
+	out := make(chan sandboxWalk, 1)
+	if f == nil {
+		close(out)
+		return out
+	}
+	if s := f.unasked(); s != nil {
+		out <- sandboxWalk{sandbox: s}
+		return out
+	}
+	own := &diagnosis{
+		opts: Options{Pull: d.opts.Pull}, view: d.view, ref: f.ref, platform: d.platform, limits: d.limits, budget: d.budget / 2,
+		hurried: d.hurried, way: d.way, sandbox: f, userAgent: d.userAgent, allow: d.allow, dns: d.dns, reach: d.reach,
+		settings: d.settings, notify: d.notify, slots: make(chan struct{}, d.way.Parallel()), identity: "anonymous",
+	}
+	go func() {
+		ctx, cancel := context.WithTimeoutCause(ctx, own.budget, errBudget)
+		defer cancel()
+		r := own.result(ctx, own.pull(ctx, f.configured, f.findings, f.err))
+		out <- sandboxWalk{own.exportSandbox(r), r}
+	}()
+	return out
+}
+
+// sandboxWalk is the sandbox image's part of the result; result is nil if nothing
+// was walked.
+type sandboxWalk struct {
+	sandbox *Sandbox
+	result  *Result
+}
+
+func (d *diagnosis) exportSandbox(r *Result) *Sandbox {
+	f := d.sandbox
+	out := &Sandbox{Image: f.Image, File: f.File, Verdict: r.Verdict, Reason: r.Inconclusive, Primary: r.Primary, Identity: d.identity, Sources: r.Sources}
+	if r.Verdict == StatusFailed && f.storedErr != nil {
+		out.Verdict, out.Primary = StatusInconclusive, nil
+		out.Reason = fmt.Sprintf("it cannot be pulled (%s), and whether the node has it already is not known: %s", r.Primary.Cause, classify.Redact(f.storedErr.Error(), 200))
+	}
+	return out
+}
+
+// joinSandbox adds the sandbox image to the result of the image itself. What is
+// wrong with it is a warning, or only mentioned where the node may have the image.
+func (r *Result) joinSandbox(w sandboxWalk) {
+	s := w.sandbox
+	r.Sandbox = s
+	if s == nil {
+		return
+	}
+	r.compareSandbox()
+	var found []classify.Finding
+	switch {
+	case w.result != nil:
+		r.ManifestRequests += w.result.ManifestRequests
+		found = w.result.Findings
+	case s.Primary != nil:
+		found = []classify.Finding{*s.Primary}
+	}
+	at := slices.IndexFunc(r.Findings, func(f classify.Finding) bool { return f.Severity == classify.SeverityInfo })
+	if at < 0 {
+		at = len(r.Findings)
+	}
+	severity := classify.SeverityWarn
+	if s.Verdict == StatusInconclusive {
+		severity = classify.SeverityInfo
+		at = len(r.Findings)
+	}
+	var more []classify.Finding
+	for _, f := range found {
+		same := func(g classify.Finding) bool {
+			return g.Cause == f.Cause && g.Endpoint == f.Endpoint && g.Severity != classify.SeverityInfo
+		}
+		if f.Severity == classify.SeverityInfo || slices.ContainsFunc(r.Findings, same) {
+			continue
+		}
+		f.Severity, f.Operation = severity, classify.OperationSandboxImage
+		f.Summary = "For the sandbox image " + s.Image + ": " + f.Summary
+		more = append(more, f)
+	}
+	failed := r.Verdict == StatusFailed
+	r.Findings = slices.Insert(r.Findings, at, more...)
+	if failed {
+		r.Primary = &r.Findings[0]
+	}
+	if r.Verdict == StatusOK && severity == classify.SeverityWarn && (len(more) > 0 || s.Verdict == StatusFailed) {
+		r.Verdict = StatusDegraded
+	}
+}
+
+// compareSandbox holds an event about the sandbox image against what was seen of it.
+func (r *Result) compareSandbox() {
+	p, s := r.Reported, r.Sandbox
+	if p == nil || p.Reading.Best.Operation != classify.OperationSandboxImage {
+		return
+	}
+	p.Agrees, p.Note = "unknown", "the event is about the sandbox image"
+	switch {
+	case s.Primary != nil && related(p.Reading.Best.Cause, s.Primary.Cause):
+		p.Agrees, p.Note = "yes", ""
+	case s.Verdict == StatusSkipped:
+		p.Note += ", which was not walked: " + s.Reason
+	case s.Primary != nil || s.Verdict.passes():
+		p.Agrees = "no"
+		p.Note += ": repaired or intermittent since, another node, or the text names a consequence"
+	}
+}
+
+// foundBy says how a source came to be asked.
+func (s *source) foundBy() string {
+	by := "the image reference"
+	if s.d.sandbox != nil {
+		by = "the sandbox image of " + s.d.sandbox.File
+	}
+	return cmp.Or(s.cfg.File, by)
+}
+
+// said is the sandbox image's line of the report; "" if there is nothing to say.
+func (s *Sandbox) said() string {
+	switch {
+	case s == nil || s.Image == "":
+		return ""
+	case s.Verdict == StatusSkipped:
+		return s.Image + ": " + s.Reason
+	case s.Verdict == StatusFailed:
+		where := ""
+		if s.Primary.Endpoint != "" {
+			where = " at " + s.Primary.Endpoint
+		}
+		return fmt.Sprintf("%s: cannot be pulled (%s%s, owner %s), so no pod starts on a node that does not have it", s.Image, s.Primary.Cause, where, s.Primary.Owner)
+	case s.Verdict == StatusInconclusive:
+		return s.Image + ": not known: " + s.Reason
+	}
+	return fmt.Sprintf("%s: every hop held; asked as %s", s.Image, s.Identity)
+}
