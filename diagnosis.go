@@ -129,7 +129,12 @@ func (d *diagnosis) read() files {
 	rt := f.view.runtime
 	f.configured, f.findings, f.err = endpoints.SourcesOf(f.view.FS, rt.Name, rt.ConfigFile, d.ref)
 	for _, c := range f.configured {
-		f.findings = append(f.findings, endpoints.JudgeProxy(f.view.proxyEnv, endpoints.ProxiedURL{URL: c.Base})...)
+		// What it says of a host that goes through the proxy is told there, once the
+		// addresses are known.
+		f.findings = append(f.findings, slices.DeleteFunc(endpoints.JudgeProxy(f.view.proxyEnv, endpoints.ProxiedURL{URL: c.Base}), func(found classify.Finding) bool {
+			u, err := f.view.Proxy(c.Base)
+			return found.Endpoint != "" && err == nil && u != nil && c.Base.Scheme == "https"
+		})...)
 	}
 	f.findings = distinct(f.findings)
 	f.sandbox = readSandbox(f.view)

@@ -1,10 +1,12 @@
 package pullwalk
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"runtime"
@@ -122,6 +124,17 @@ func (v *view) chooseProxy(own bool) {
 		env, v.proxySource = v.runtime.Environ, fmt.Sprintf("environment of %s (pid %d)", v.runtime.Name, v.runtime.PID)
 	case own:
 		env, v.proxySource = noderuntime.OwnEnviron(), "environment of this process"
+	}
+	if v.hasRuntime && endpoints.WayOf(v.runtime.Name) == endpoints.WayDocker {
+		// What daemon.json says takes the place of the variable of the same name. That
+		// it cannot be read is told with the sources.
+		if own, _ := endpoints.DockerProxy(v.FS); own != nil {
+			env, v.proxySource = maps.Clone(env), "docker configuration /etc/docker/daemon.json, over the "+cmp.Or(v.proxySource, "environment of "+v.runtime.Name)
+			if env == nil {
+				env = map[string]string{}
+			}
+			maps.Copy(env, own)
+		}
 	}
 	v.proxyEnv = env
 	if !namesProxy(env) {

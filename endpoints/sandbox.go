@@ -80,7 +80,7 @@ func (rd *reader) crioSandbox(config string) Sandbox {
 }
 
 // DockerProxy returns the proxy settings of docker's daemon.json as environment
-// variables, which take the place of the process's own; nil if it has none.
+// variables, each of which takes the place of the process's own; nil if it has none.
 func DockerProxy(fsys fs.FS) (map[string]string, error) {
 	if fsys == nil {
 		return nil, nil
