@@ -55,8 +55,9 @@ var numberFaults = map[string]func(int) lab.Fault{
 	"truncated-layer": lab.TruncatedLayer,
 }
 
-// labFault reads "break" of a scenario: realm URL, redirect-to URL, status HOST
-// CODE BODY, html HOST CODE, say (see there), certificate KIND HOST, tls KIND HOST, or one of the tables.
+// labFault reads "break" of a scenario: realm URL, redirect-to URL, token-moved HOST
+// CODE URL, status HOST CODE BODY, html HOST CODE, say (see there), certificate KIND
+// HOST, tls KIND HOST, or one of the tables.
 func (w *world) labFault(t testing.TB, args []string) lab.Fault {
 	t.Helper()
 	number := func(s string) int {
@@ -90,6 +91,8 @@ func (w *world) labFault(t testing.TB, args []string) lab.Fault {
 		change, ok := serverFaults[args[1]]
 		require.True(t, ok, "tls %q", args[1])
 		return lab.ServesTLS(w.host(t, args[2]), change)
+	case "token-moved":
+		return lab.TokenMoved(w.host(t, args[1]), number(args[2]), args[3])
 	case "html":
 		return lab.HTMLPage(w.host(t, args[1]), number(args[2]))
 	case "status":

@@ -285,15 +285,22 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 	}
 	fetch := func(ctx context.Context) outcome {
 		return e.request(ctx, Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
-			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: c.Secret, UserAgent: s.d.userAgent, Way: s.d.way.Token()})
-			if res.Err != nil && ctx.Err() != nil {
-				return outcome{Step: Step{ID: StepToken, Status: StatusInconclusive, Reason: reasonOf(ctx)}}
+			hops := &tokenHops{s: s, at: e}
+			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: c.Secret, UserAgent: s.d.userAgent, Way: s.d.way.Token(), Next: hops.next})
+			out := outcome{token: res, at: hops.at}
+			switch {
+			case res.Err != nil && ctx.Err() != nil:
+				out.Step = Step{ID: StepToken, Status: StatusInconclusive, Reason: reasonOf(ctx)}
+			case hops.blockedBy != "":
+				out.Step = Step{ID: StepToken, Status: StatusBlocked, BlockedBy: hops.blockedBy}
+			default:
+				out.Step = s.judge(ch, c, res)
 			}
-			return outcome{Step: s.judge(ch, c, res), token: res}
+			return out
 		})
 	}
 	out := fetch(ctx)
-	e.record(out.Step, index)
+	e.recordToken(out, index)
 	s.known = out.Access
 	if !out.token.HasToken {
 		return false
@@ -306,7 +313,7 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 	s.auth.renew = func(ctx context.Context) wire.TokenResult {
 		out := fetch(ctx)
 		if !out.token.HasToken {
-			e.record(out.Step, renewals)
+			e.recordToken(out, renewals)
 		}
 		return out.token
 	}

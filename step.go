@@ -85,6 +85,7 @@ type outcome struct {
 	conn     net.Conn
 	manifest *endpoints.Manifest
 	token    wire.TokenResult
+	at       *endpoint // where a token exchange ended; nil = where it began
 }
 
 // timed runs one step: it is watched for silence, and left behind if it ignores

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -81,7 +82,19 @@ func (t *trip) exchange(ctx context.Context, l *ledger, ch wire.Challenge, cred 
 	if err != nil {
 		return false
 	}
-	res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: t.w.Reference.Repository, Credential: cred, UserAgent: t.w.UserAgent, Way: t.way.Token()})
+	from := hostPort(realm)
+	res := wire.FetchToken(ctx, rt, wire.TokenRequest{
+		Challenge: ch, Repository: t.w.Reference.Repository, Credential: cred, UserAgent: t.w.UserAgent, Way: t.way.Token(),
+		Next: func(_ context.Context, u *url.URL) (http.RoundTripper, error) {
+			by := from
+			from = hostPort(u)
+			h, err := t.pool(l, u, RoleToken, by)
+			if err != nil {
+				return nil, err
+			}
+			return h, nil
+		},
+	})
 	for i, a := range res.Attempts {
 		r := tokenReport(realm, a, res.HasToken && i == len(res.Attempts)-1)
 		if i == len(res.Attempts)-1 {
@@ -102,6 +115,9 @@ func (t *trip) exchange(ctx context.Context, l *ledger, ch wire.Challenge, cred 
 }
 
 func tokenReport(realm *url.URL, a wire.TokenAttempt, held bool) *RequestReport {
+	if u, err := url.Parse(a.URL); err == nil && u.Host != "" {
+		realm = u // or where it was redirected to
+	}
 	r := &RequestReport{
 		Operation: classify.OperationFetchToken, Role: RoleToken, Method: a.Method, URL: a.URL, Host: hostPort(realm), Hop: 1,
 		Status: a.Status, Credentialed: a.Credentialed, ElapsedMS: a.ElapsedMS, Outcome: OutcomeFailed, endpoint: realm.Host,
@@ -119,11 +135,14 @@ func (t *trip) tokenError(ctx context.Context, r *RequestReport, err error) {
 		withheld  *wire.WithheldError
 		malformed *wire.MalformedTokenError
 		answer    *classify.HTTPAnswer
+		found     classify.Finding
 	)
 	switch {
 	case err == nil:
 	case errors.As(err, &withheld):
 		r.unknown("credential withheld: " + withheld.Reason)
+	case errors.As(err, &found):
+		r.fail(found)
 	case errors.As(err, &malformed):
 		r.fail(classify.New(classify.IdentityTokenMalformed, fmt.Sprintf("%s answers, but not with a token: %s", r.endpoint, classify.Redact(err.Error(), 200)),
 			classify.Fact{Key: classify.FactRealm, Value: r.URL}))

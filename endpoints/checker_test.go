@@ -36,6 +36,7 @@ import (
 // world is a registry, a token server and a blob host on loopback, with one
 // private root, reached by name through a dialer.
 type world struct {
+	authMoved string // where the token server redirects to; "" = it does not
 	roots   *x509.CertPool
 	servers map[string]*httptest.Server // by host:port as the client asks
 	content map[string]string           // by digest
@@ -126,6 +127,10 @@ func (w *world) registry(rw http.ResponseWriter, r *http.Request) {
 }
 
 func (w *world) auth(rw http.ResponseWriter, r *http.Request) {
+	if w.authMoved != "" && r.URL.Path == "/token" {
+		http.Redirect(rw, r, w.authMoved, http.StatusTemporaryRedirect)
+		return
+	}
 	user, password := r.FormValue("username"), r.FormValue("password")
 	if user != "robot" || password != "pa55word" {
 		rw.WriteHeader(401)
@@ -159,6 +164,26 @@ func (k keychain) Resolve(authn.Resource) (authn.Authenticator, error) {
 
 func (w *world) checker() *Checker {
 	return &Checker{Dialer: w, Roots: w.roots, Keychain: keychain{Username: "robot", Password: "pa55word"}, Platform: "linux/amd64", Mode: Whole}
+}
+
+// A token server that moved: on its own origin the form goes along, to another host
+// the runtime would send the password and this does not.
+func TestCheckTokenServerThatMoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.authMoved = "https://auth.corp.test/moved"
+	m, err := w.checker().Check(t.Context(), image)
+	require.NoError(t, err)
+	assert.True(t, m.Complete, m.Findings())
+	assert.Contains(t, w.seen, "POST auth.corp.test/moved false")
+
+	w.authMoved = "https://blobs.corp.test/moved?s=s3cr3t"
+	m, err = w.checker().Check(t.Context(), image)
+	require.NoError(t, err)
+	assert.False(t, m.Held)
+	assert.Contains(t, m.Inconclusive, "credential withheld")
+	assert.NotContains(t, w.seen, "POST blobs.corp.test/moved false")
+	assert.Empty(t, m.Findings())
 }
 
 func TestCheckHealthy(t *testing.T) {

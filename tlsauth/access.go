@@ -3,6 +3,8 @@ package tlsauth
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -164,6 +166,7 @@ func (a *access) try(ctx context.Context, ch wire.Challenge, o Offer) *AccessRep
 	case ch.Scheme == "bearer":
 		res = wire.FetchToken(ctx, a.hosts, wire.TokenRequest{
 			Challenge: ch, Repository: a.repository, Credential: o.Secret, UserAgent: a.c.userAgent(),
+			Next: func(context.Context, *url.URL) (http.RoundTripper, error) { return a.hosts, nil },
 		})
 	case ch.Scheme == "basic" && o.Secret.Username != "" && o.Secret.Password != "":
 		authorization = o.Secret.Basic()

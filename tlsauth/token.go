@@ -30,6 +30,7 @@ func JudgeToken(ch wire.Challenge, cred CredentialInfo, res wire.TokenResult, re
 	switch ch.Scheme {
 	case "bearer":
 		r.judgeExchange(ch, res)
+		r.noteDropped(res.Dropped)
 	case "basic":
 		if cred.Username == "" {
 			r.deny(classify.New(classify.IdentityNoBasicAuth, "the registry demands a user name and password, and there is no credential to send"))
@@ -39,6 +40,19 @@ func JudgeToken(ch wire.Challenge, cred CredentialInfo, res wire.TokenResult, re
 			"the registry demands the authentication scheme %q, which no runtime speaks", classify.Redact(ch.Scheme, 32))))
 	}
 	return r
+}
+
+// noteDropped adds to a refusal that the credential was lost on a redirect: what was
+// refused is an anonymous request then.
+func (r *AccessReport) noteDropped(host string) {
+	if host == "" {
+		return
+	}
+	for i, f := range r.findings {
+		if f.Severity == classify.SeverityFail && f.Layer == classify.LayerIdentity {
+			r.findings[i].Summary += fmt.Sprintf("; the token server redirects to %s, and a runtime does not send the credential along", host)
+		}
+	}
 }
 
 // judgeExchange reads a bearer exchange.
@@ -64,6 +78,10 @@ func (r *AccessReport) judgeExchange(ch wire.Challenge, res wire.TokenResult) {
 		r.add(classify.New(classify.EndpointBadRealm, fmt.Sprintf("the challenge names no usable token server: %s", realm.Reason),
 			classify.Fact{Key: classify.FactRealm, Value: classify.Redact(realm.Realm, 200)}).WithError(err), "")
 	case errors.As(err, &withheld):
+		if withheld.Redirected {
+			r.Inconclusive = fmt.Sprintf("credential withheld from %s: %s", classify.Redact(withheld.Host, 200), withheld.Reason)
+			return
+		}
 		f := classify.New(classify.IdentityPlaintextRefused, fmt.Sprintf("the credential was not sent to %s: %s", classify.Redact(withheld.Host, 200), withheld.Reason)).WithError(err)
 		f.Severity = classify.SeverityWarn // what the runtime would get was not seen
 		r.add(f, withheld.Host)

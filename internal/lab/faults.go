@@ -24,6 +24,7 @@ type hostFaults struct {
 	endlessHeaders bool
 	endlessBody    bool
 	redirectLoop   bool
+	tokenMoved     *movedTo
 	answer         *cannedAnswer // instead of every real one
 	overrides      []override    // instead of some; the first that answers
 }
@@ -39,6 +40,12 @@ type connFaults struct {
 	notTLS        bool
 	certificate   *tls.Certificate // nil means the host's own
 	server        *tls.Config      // nil means the host's own settings
+}
+
+// movedTo is an answer that sends a client elsewhere; the query goes along.
+type movedTo struct {
+	status   int
+	location string
 }
 
 type cannedAnswer struct {
@@ -260,6 +267,12 @@ func TokenEmpty() Fault { return func(w *World) { w.faults.tokenEmpty = true } }
 // AnonymousRefused makes the token host answer 401 to a request without
 // credentials; else that gets a token that allows nothing.
 func AnonymousRefused() Fault { return func(w *World) { w.faults.anonymousRefused = true } }
+
+// TokenMoved makes a host redirect what is asked of a token server at it, with a
+// status (301, 302, 303, 307, 308), to a location; the query goes along.
+func TokenMoved(h *Host, status int, location string) Fault {
+	return func(*World) { h.faults.tokenMoved = &movedTo{status, location} }
+}
 
 // NoTokenPost makes the token host answer POST with a status (404, 405); GET
 // works.

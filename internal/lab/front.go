@@ -35,6 +35,9 @@ func (h *Host) front(honest http.HandlerFunc) http.Handler {
 			out.Header().Set("Content-Length", strconv.Itoa(len(faults.answer.body)))
 			out.WriteHeader(faults.answer.status)
 			_, _ = io.WriteString(out, faults.answer.body)
+		case faults.tokenMoved != nil && r.URL.Path == tokenPath:
+			out.Header().Set("Location", faults.tokenMoved.location+"?"+r.URL.RawQuery)
+			out.WriteHeader(faults.tokenMoved.status)
 		case faults.redirectLoop:
 			n, _ := strconv.Atoi(r.URL.Query().Get("hop"))
 			next := *r.URL
@@ -65,14 +68,15 @@ func (h *Host) record(r *http.Request) *Request {
 func (h *Host) watch(r *http.Request) {
 	w := h.world
 	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token := h == w.Token || h.state().tokenMoved != nil && r.URL.Path == tokenPath // it was the realm
 	switch {
 	case scheme == "":
-	case h == w.Token && strings.EqualFold(scheme, "Basic"):
+	case token && strings.EqualFold(scheme, "Basic"):
 	case h == w.Registry && strings.EqualFold(scheme, "Bearer"):
 	default:
 		w.violation("%s got %s credentials with %s %s", h.Name, scheme, r.Method, r.URL.Path)
 	}
-	if h != w.Token && r.Method == http.MethodPost {
+	if !token && r.Method == http.MethodPost {
 		if body, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10)); strings.Contains(string(body), "password=") {
 			w.violation("%s got a password with %s %s", h.Name, r.Method, r.URL.Path)
 		}

@@ -84,6 +84,9 @@ type TokenRequest struct {
 	Credential Credential
 	UserAgent  string
 	Way        string // "" = WayPostGet
+	// Next returns the transport to another host, to which the token server
+	// redirects. nil = redirects are not followed, and fail like any refusal.
+	Next func(ctx context.Context, u *url.URL) (http.RoundTripper, error)
 }
 
 // TokenAttempt is one request to the token server.
@@ -109,14 +112,21 @@ type TokenResult struct {
 	// ForUser says that the token names the user of the request as its subject. It is
 	// a claim as well.
 	ForUser bool
+	// Dropped is the host of a redirect to which the credential did not go along,
+	// neither here nor in a runtime; "" = none.
+	Dropped string
 	// Err is a *classify.HTTPAnswer, *classify.StageError, *BadRealmError,
-	// *MalformedTokenError or *WithheldError; nil if a token came.
+	// *MalformedTokenError, *WithheldError, a [classify.Finding] about a redirect, or
+	// what TokenRequest.Next returned; nil if a token came.
 	Err error
 }
 
 // WithheldError says that a credential was not sent although the runtime might
 // have sent it: what follows is therefore not known.
-type WithheldError struct{ Host, Reason string }
+type WithheldError struct {
+	Host, Reason string
+	Redirected   bool // a redirect led there
+}
 
 func (e *WithheldError) Error() string {
 	return fmt.Sprintf("credential withheld from %s: %s", e.Host, e.Reason)
@@ -135,7 +145,7 @@ func (e *MalformedTokenError) Error() string {
 // FetchToken asks the challenge's realm for a token, through rt, which must
 // reach that realm. A password is offered by POST first and, when the server
 // does not know that form, by GET with Basic, as containerd does; each request
-// is one attempt of the result. Redirects of a token request are not followed.
+// is one attempt of the result, and so is each after a redirect.
 func FetchToken(ctx context.Context, rt http.RoundTripper, in TokenRequest) (res TokenResult) {
 	realm, err := RealmURL(in.Challenge)
 	if err != nil {
@@ -150,13 +160,13 @@ func FetchToken(ctx context.Context, rt http.RoundTripper, in TokenRequest) (res
 	}
 	// An identity token has no form of its own in a GET.
 	if cred.IdentityToken != "" || cred.exchanges() && in.Way != WayGet {
-		res.Err = res.attempt(ctx, rt, postRequest(ctx, realm, in), in.Repository)
+		res.Err = res.exchange(ctx, rt, postRequest(ctx, realm, in), in)
 		var answer *classify.HTTPAnswer
 		if in.Way == WayGet || !errors.As(res.Err, &answer) || !fallsBack(answer.Status, cred) {
 			return res
 		}
 	}
-	res.Err = res.attempt(ctx, rt, getRequest(ctx, realm, in), in.Repository)
+	res.Err = res.exchange(ctx, rt, getRequest(ctx, realm, in), in)
 	return res
 }
 
@@ -228,36 +238,71 @@ func newRequest(ctx context.Context, method string, u *url.URL, body, agent stri
 	return req.WithContext(ctx)
 }
 
-// attempt sends one token request and reads the answer into r.
-func (r *TokenResult) attempt(ctx context.Context, rt http.RoundTripper, req *http.Request, repository string) error {
+// exchange sends a token request, follows where it is redirected to, and reads the
+// answer into r.
+func (r *TokenResult) exchange(ctx context.Context, rt http.RoundTripper, req *http.Request, in TokenRequest) error {
+	method := req.Method // says in which form the answer is read, wherever it comes from
+	h := &hops{first: req.URL, basic: req.Header.Get("Authorization")}
+	for {
+		resp, err := r.attempt(rt, req)
+		if err != nil {
+			return withOperation(err)
+		}
+		if in.Next != nil {
+			next, err := h.next(req, resp)
+			if err != nil {
+				return err
+			}
+			if next != nil {
+				if credentialed(req) && !credentialed(next) {
+					r.Dropped = classify.Redact(next.URL.Host, 255)
+				}
+				if rt, err = in.reach(ctx, rt, req.URL, next.URL); err != nil {
+					return withOperation(err)
+				}
+				req = next
+				continue
+			}
+		}
+		return r.answered(method, req, resp, in.Repository)
+	}
+}
+
+// attempt sends one request and notes it in r.
+func (r *TokenResult) attempt(rt http.RoundTripper, req *http.Request) (*http.Response, error) {
 	start := time.Now()
-	a := TokenAttempt{
-		Method: req.Method, URL: RedactURL(req.URL),
-		Credentialed: req.Header.Get("Authorization") != "" || req.Method == http.MethodPost,
-	}
-	defer func() {
-		a.ElapsedMS = time.Since(start).Milliseconds()
-		r.Attempts = append(r.Attempts, a)
-	}()
+	a := TokenAttempt{Method: req.Method, URL: RedactURL(req.URL), Credentialed: credentialed(req)}
 	resp, err := rt.RoundTrip(req)
-	if err != nil {
-		return withOperation(err)
+	if err == nil {
+		a.Status = resp.StatusCode
+		if resp.Request == nil {
+			resp.Request = req
+		}
 	}
-	a.Status = resp.StatusCode
-	if resp.Request == nil {
-		resp.Request = req
-	}
+	a.ElapsedMS = time.Since(start).Milliseconds()
+	r.Attempts = append(r.Attempts, a)
+	return resp, err
+}
+
+func credentialed(req *http.Request) bool {
+	return req.Header.Get("Authorization") != "" || req.Method == http.MethodPost
+}
+
+// answered reads the answer that ends an exchange.
+func (r *TokenResult) answered(method string, req *http.Request, resp *http.Response, repository string) error {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		answer := ReadAnswer(resp, classify.OperationFetchToken)
-		answer.Credentialed = a.Credentialed
+		answer.Credentialed = credentialed(req)
 		return answer
 	}
+	start := time.Now()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, MaxToken+1))
 	_ = resp.Body.Close()
+	r.Attempts[len(r.Attempts)-1].ElapsedMS += time.Since(start).Milliseconds()
 	if err != nil {
 		return withOperation(err)
 	}
-	return r.read(req, resp.Header, raw, repository)
+	return r.read(method, req.URL.Host, resp.Header, raw, repository)
 }
 
 func withOperation(err error) error {
@@ -272,9 +317,9 @@ func withOperation(err error) error {
 // first JSON value counts. The distribution token specification allows "token"
 // and "access_token" in the answer to a GET; after a POST, which is OAuth 2, the
 // runtimes look for "access_token" alone.
-func (r *TokenResult) read(req *http.Request, h http.Header, raw []byte, repository string) error {
+func (r *TokenResult) read(method, host string, h http.Header, raw []byte, repository string) error {
 	bad := func(answerer, reason string) error {
-		return &MalformedTokenError{Host: req.URL.Host, Answerer: answerer, Reason: reason}
+		return &MalformedTokenError{Host: host, Answerer: answerer, Reason: reason}
 	}
 	if len(raw) > MaxToken {
 		return bad(AnswererUnknown, fmt.Sprintf("more than %d bytes", MaxToken))
@@ -295,7 +340,7 @@ func (r *TokenResult) read(req *http.Request, h http.Header, raw []byte, reposit
 		return bad(AnswererUnknown, "not the JSON that is expected")
 	}
 	value := doc.AccessToken
-	if value == "" && req.Method == http.MethodGet {
+	if value == "" && method == http.MethodGet {
 		value = doc.Token
 	}
 	issued := time.Time{}
