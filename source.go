@@ -139,8 +139,8 @@ func (s *source) judgeSettings(findings []classify.Finding, err error) bool {
 	if err != nil {
 		reason = "the configuration could not be read from here: " + classify.Redact(err.Error(), 300)
 	}
-	if len(s.cfg.HeaderNames) > 0 && reason == "" {
-		reason = s.cfg.File + " adds header fields (" + strings.Join(s.cfg.HeaderNames, ", ") + "), which are not sent from here"
+	if unsent := s.cfg.Fields().Unsent(); len(unsent) > 0 && reason == "" {
+		reason = s.cfg.File + " adds header fields (" + strings.Join(unsent, ", ") + "), which are not sent from here"
 	}
 	if len(findings) == 0 && reason == "" && s.cfg.File == "" {
 		return true

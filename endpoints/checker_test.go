@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -37,16 +38,17 @@ import (
 // private root, reached by name through a dialer.
 type world struct {
 	authMoved string // where the token server redirects to; "" = it does not
-	roots   *x509.CertPool
-	servers map[string]*httptest.Server // by host:port as the client asks
-	content map[string]string           // by digest
-	tag     string                      // digest of :1
-	layer   string                      // digest of the large layer
+	roots     *x509.CertPool
+	servers   map[string]*httptest.Server // by host:port as the client asks
+	content   map[string]string           // by digest
+	tag       string                      // digest of :1
+	layer     string                      // digest of the large layer
 	// blob answers in place of the blob host, nil for the good one.
 	blob http.HandlerFunc
 	// headBlob is the registry's status to the HEAD of a blob, 0 for the good one.
 	headBlob int
-	openPing bool // /v2/ itself asks for nothing
+	teams    []string // hosts that got X-Team
+	openPing bool     // /v2/ itself asks for nothing
 	mu       sync.Mutex
 	began    time.Time
 	seen     []string // "METHOD host path authorization?"
@@ -79,6 +81,9 @@ func newWorld(t testing.TB) *world {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.mu.Lock()
 			w.seen = append(w.seen, fmt.Sprintf("%s %s%s %t", r.Method, r.Host, r.URL.Path, r.Header.Get("Authorization") != ""))
+			if r.Header.Get("X-Team") != "" {
+				w.teams = append(w.teams, r.Host)
+			}
 			w.mu.Unlock()
 			h(rw, r)
 		}))
@@ -184,6 +189,23 @@ func TestCheckTokenServerThatMoved(t *testing.T) {
 	assert.Contains(t, m.Inconclusive, "credential withheld")
 	assert.NotContains(t, w.seen, "POST blobs.corp.test/moved false")
 	assert.Empty(t, m.Findings())
+}
+
+// The configured fields go to the registry and its token server, not to the store.
+func TestCheckSendsConfiguredFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.checker()
+	c.FS = fstest.MapFS{
+		"etc/containerd/config.toml":            file("version = 2\n[plugins.'io.containerd.grpc.v1.cri'.registry]\nconfig_path = '/certs.d'\n"),
+		"certs.d/registry.corp.test/hosts.toml": file("[header]\nX-Team = 'app'\n"),
+	}
+	m, err := c.Check(t.Context(), image)
+	require.NoError(t, err)
+	require.True(t, m.Complete, m.Findings())
+	assert.Contains(t, w.teams, "registry.corp.test")
+	assert.Contains(t, w.teams, "auth.corp.test")
+	assert.NotContains(t, w.teams, "blobs.corp.test")
 }
 
 func TestCheckHealthy(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/wire"
 )
 
 // hostTable is one [host."…"] table of hosts.toml, or its root.
@@ -167,13 +168,16 @@ func (t hostTable) source(server, dir string, ref Reference) (Source, error) {
 	if err := s.setFiles(t, dir); err != nil {
 		return Source{}, err
 	}
+	fields := map[string][]string{}
 	for name, v := range t.Header {
-		if _, ok := stringList(v); !ok {
+		list, ok := stringList(v)
+		if !ok {
 			return Source{}, fmt.Errorf("header %q is neither a string nor a list of strings", classify.Redact(name, 64))
 		}
-		s.HeaderNames = append(s.HeaderNames, classify.Redact(name, 64))
+		fields[name] = list
 	}
-	slices.Sort(s.HeaderNames)
+	s.fields = wire.NewFields(fields)
+	s.HeaderNames = s.fields.Names()
 	if t.DialTimeout != "" {
 		d, err := time.ParseDuration(t.DialTimeout)
 		if err != nil {

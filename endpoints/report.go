@@ -100,6 +100,8 @@ type RequestReport struct {
 	challenges []wire.Challenge // as sent: realms may hold a query
 	redirect   *url.URL         // as sent: signatures and all
 	asked      ask
+	authorized bool   // Walk.Authorization was sent
+	withheld   string // what the runtime would have sent with it, and we did not; "" = nothing
 	rest       *part  // a broken download that can be resumed
 	endpoint   string // host[:port] as the URL shows it
 }

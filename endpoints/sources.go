@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/wire"
 )
 
 // The kinds of a [Source].
@@ -54,7 +55,11 @@ type Source struct {
 	Certificates []tls.Certificate `json:"-"`
 	SkipVerify   bool              `json:"skipVerify,omitempty"`   // the runtime does not verify certificates here
 	OverridePath bool              `json:"overridePath,omitempty"` // Base's path is used as it is
-	HeaderNames  []string          `json:"headerNames,omitempty"`  // fields that the runtime adds; this walk does not send them
+	// HeaderNames are the header fields that the runtime adds to its requests here and
+	// at the token server. [Source.Walk] sends them to the source itself, over verified
+	// TLS only where the name sounds like a credential; their values are secrets and
+	// never shown.
+	HeaderNames []string `json:"headerNames,omitempty"`
 	// DialTimeoutMS is the runtime's own connect limit; 0 = its default, 30 s.
 	DialTimeoutMS int64  `json:"dialTimeoutMs,omitempty"`
 	File          string `json:"file,omitempty"` // hosts.toml or directory that says so; "" = nothing configured
@@ -72,7 +77,13 @@ type Source struct {
 	DeadMS int64 `json:"deadMs"`
 
 	rewrite map[string]any // as in the file
+	fields  wire.Fields
 }
+
+// Fields are the header fields of HeaderNames with their values, for the requests to
+// the token server. They have no printable form; none after a Source was decoded from
+// JSON.
+func (s Source) Fields() wire.Fields { return s.fields }
 
 // The values of [Source].Credential. The runtimes choose a credential by the
 // name in the image, never by the host that is asked.
@@ -93,7 +104,7 @@ func (s Source) Walk(ref Reference, way Way) *Walk {
 	if s.Repository != "" {
 		ref.Repository = s.Repository
 	}
-	return &Walk{Reference: ref, Base: s.Base, Namespace: s.Namespace, Way: way}
+	return &Walk{Reference: ref, Base: s.Base, Namespace: s.Namespace, Way: way, fields: s.fields}
 }
 
 // Can says whether the source has a capability.

@@ -34,8 +34,8 @@ type Walk struct {
 	// ping means, and which failures a GET after a HEAD can mend. "" = containerd's.
 	Way       Way
 	UserAgent string // "" = "pullwalk"
-	// Authorization is sent to Base's own scheme, host and port, over https only,
-	// and never after a redirect. "" = anonymous.
+	// Authorization is sent to Base's own scheme, host and port, over https only, and
+	// after a redirect where the runtime sends it there as well. "" = anonymous.
 	Authorization string
 	// OnBytes is told how many more bytes of a blob arrived; nil = nobody. It is
 	// called from the goroutine of the call.
@@ -43,6 +43,8 @@ type Walk struct {
 	// MaxLayers is how many layers of one image are looked at; 0 = 128, which is
 	// what overlay file systems stack.
 	MaxLayers int
+
+	fields wire.Fields // of the source, see [Source.Walk]
 }
 
 const (
@@ -72,6 +74,9 @@ type ask struct {
 	part   *part  // what is resumed, nil = nothing
 	// foreign says that the layer itself named the place.
 	foreign bool
+	// left says that a redirect led to a host to which net/http's client sends no
+	// Authorization; it sends none after that.
+	left bool
 }
 
 func (a ask) role() (classify.Operation, Role) {
@@ -175,10 +180,7 @@ func (w *Walk) send(ctx context.Context, rt http.RoundTripper, u *url.URL, a ask
 	if a.ranged != "" {
 		req.Header.Set("Range", a.ranged)
 	}
-	if w.Authorization != "" && hop == 1 && !a.foreign && u.Scheme == "https" && sameOrigin(u, w.base()) {
-		req.Header.Set("Authorization", w.Authorization)
-		r.Credentialed = true
-	}
+	w.carry(r, req, hop)
 	start := time.Now()
 	resp, err := rt.RoundTrip(req)
 	r.ElapsedMS = time.Since(start).Milliseconds()
@@ -224,6 +226,7 @@ func (w *Walk) redirected(r *RequestReport, u *url.URL, resp *http.Response) {
 		return
 	}
 	r.Location, r.redirect = wire.RedactURL(to), to
+	r.asked.left = r.asked.left || !wouldCarry(w.base(), to)
 	where := classify.Fact{Key: classify.FactURL, Value: r.Location}
 	if r.Hop >= MaxRequests {
 		r.redirect = nil
@@ -254,7 +257,7 @@ func (w *Walk) refusal(r *RequestReport, u *url.URL, resp *http.Response) {
 	if resp.StatusCode == http.StatusUnauthorized {
 		r.challenges = wire.ParseChallenges(resp.Header.Values("Www-Authenticate"))
 		r.Challenges = printable(r.challenges)
-		if !r.Credentialed && r.Hop == 1 {
+		if !r.authorized && r.Hop == 1 {
 			r.lintRealms(u)
 		}
 	}
@@ -264,18 +267,17 @@ func (w *Walk) refusal(r *RequestReport, u *url.URL, resp *http.Response) {
 	switch {
 	case r.asked.foreign:
 		r.refused(answer)
-	case denied && !r.Credentialed && w.Authorization != "" && (r.Hop == 1 || wouldCarry(w.base(), u)):
-		// The runtime would have sent the credential here. We do not, so the
-		// answer says nothing about the pull.
+	case w.challenged(r):
 		r.Answerer, r.Codes, r.Message = answer.Answerer, answer.Codes, answer.Message
-		why := "plain http"
-		if r.Hop > 1 {
-			why = "after a redirect"
-		}
-		r.unknown("credential withheld: " + why)
-	case resp.StatusCode == http.StatusUnauthorized && !r.Credentialed && r.Hop == 1 && usable(r.challenges):
+		r.unknown("credential withheld: after a redirect")
+	case denied && !r.authorized && r.withheld != "" && (r.Hop > 1 || w.Authorization != "" || !usable(r.challenges)):
+		// The runtime would have sent it here. We do not, so the answer says nothing
+		// about the pull.
+		r.Answerer, r.Codes, r.Message = answer.Answerer, answer.Codes, answer.Message
+		r.unknown(r.withheld)
+	case resp.StatusCode == http.StatusUnauthorized && !r.authorized && r.Hop == 1 && usable(r.challenges):
 		r.Outcome = OutcomeNeedsToken
-	case resp.StatusCode == http.StatusUnauthorized && !r.Credentialed && r.Hop == 1 && answer.Answerer != wire.AnswererHTML && answer.Answerer != wire.AnswererObjectStore:
+	case resp.StatusCode == http.StatusUnauthorized && !r.authorized && r.Hop == 1 && answer.Answerer != wire.AnswererHTML && answer.Answerer != wire.AnswererObjectStore:
 		r.Answerer, r.Codes, r.Message = answer.Answerer, answer.Codes, answer.Message
 		what := "answered 401 without saying how to authenticate, so a runtime has nothing to answer"
 		if len(r.Challenges) > 0 {

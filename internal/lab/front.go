@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -57,7 +58,7 @@ func (h *Host) front(honest http.HandlerFunc) http.Handler {
 
 func (h *Host) record(r *http.Request) *Request {
 	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	rec := &Request{Method: r.Method, Path: r.URL.Path, Range: r.Header.Get("Range"), Credential: scheme}
+	rec := &Request{Method: r.Method, Path: r.URL.Path, Range: r.Header.Get("Range"), Credential: scheme, Fields: slices.Sorted(maps.Keys(r.Header))}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.log = append(h.log, rec)

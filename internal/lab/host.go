@@ -43,6 +43,8 @@ type Request struct {
 	Range  string // the Range header; empty means the whole
 	// Credential is the scheme of the Authorization header; empty means none.
 	Credential string
+	// Fields are the names of the request's header fields, sorted.
+	Fields []string
 	// Status is what was answered; 0 means nothing (yet).
 	Status int
 	// Bytes counts the body bytes handed to the network so far.

@@ -84,6 +84,7 @@ type TokenRequest struct {
 	Credential Credential
 	UserAgent  string
 	Way        string // "" = WayPostGet
+	Fields     Fields // of the runtime's configuration, sent to the realm as well
 	// Next returns the transport to another host, to which the token server
 	// redirects. nil = redirects are not followed, and fail like any refusal.
 	Next func(ctx context.Context, u *url.URL) (http.RoundTripper, error)
@@ -242,7 +243,10 @@ func newRequest(ctx context.Context, method string, u *url.URL, body, agent stri
 // answer into r.
 func (r *TokenResult) exchange(ctx context.Context, rt http.RoundTripper, req *http.Request, in TokenRequest) error {
 	method := req.Method // says in which form the answer is read, wherever it comes from
-	h := &hops{first: req.URL, basic: req.Header.Get("Authorization")}
+	h := &hops{first: req.URL, basic: req.Header.Get("Authorization"), fields: in.Fields}
+	if in.Fields.Apply(req) {
+		return &WithheldError{Host: req.URL.Host, Reason: "the realm is plain http"}
+	}
 	for {
 		resp, err := r.attempt(rt, req)
 		if err != nil {
@@ -264,7 +268,12 @@ func (r *TokenResult) exchange(ctx context.Context, rt http.RoundTripper, req *h
 				continue
 			}
 		}
-		return r.answered(method, req, resp, in.Repository)
+		err = r.answered(method, req, resp, in.Repository)
+		var refused *classify.HTTPAnswer
+		if errors.As(err, &refused) && h.bare && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
+			return &WithheldError{Host: refused.Host, Reason: "header fields of the configuration do not go after a redirect", Redirected: true}
+		}
+		return err
 	}
 }
 

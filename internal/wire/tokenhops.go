@@ -30,6 +30,8 @@ type hops struct {
 	basic    string // the Authorization of the first request
 	left     bool   // a hop went to a host that net/http sends no Authorization to
 	requests int
+	fields   Fields
+	bare     bool // the last request lacks fields that the runtime would send
 }
 
 // next returns the request that follows a redirect; nil if resp is none that
@@ -65,6 +67,10 @@ func (h *hops) next(req *http.Request, resp *http.Response) (*http.Request, erro
 			return nil, withheldAfter(to)
 		}
 		out.Header.Set("Authorization", h.basic)
+	}
+	h.bare = !inside && !h.fields.IsZero()
+	if inside {
+		h.fields.Apply(out)
 	}
 	return out, nil
 }

@@ -1,0 +1,195 @@
+package endpoints
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullwalk/pullwalk/internal/wire"
+)
+
+// A blob that comes back to the registry after a stranger: net/http has dropped
+// Authorization by then, and only some runtimes add it again.
+func TestAuthorizationAfterAStranger(t *testing.T) {
+	t.Parallel()
+	d := Descriptor{Digest: sum("layer"), Size: 5}
+	for way, want := range map[Way][2]bool{"": {true, true}, WayContainerd: {true, true}, WayDocker: {true, false}, WayCRIO: {false, false}} {
+		for i, back := range []string{"https://registry.corp.test/v2/back", "https://registry.corp.test/back"} {
+			w := newWalk(t, image)
+			w.Way, w.Authorization = way, "Bearer s3cr3t"
+			seen := map[string]bool{}
+			rt := roundTrip(func(req *http.Request) (*http.Response, error) {
+				seen[req.URL.Host+req.URL.Path] = req.Header.Get("Authorization") != ""
+				switch {
+				case strings.Contains(req.URL.Path, "/blobs/"):
+					return reply(307, header{"Location": "https://blobs.example.test/x"}, nil)(req)
+				case req.URL.Host == "blobs.example.test":
+					return reply(307, header{"Location": back}, nil)(req)
+				}
+				return reply(200, nil, "layer")(req)
+			})
+			r := w.Blob(t.Context(), rt, d, Whole)
+			for r.Redirect() != nil {
+				r = w.Follow(t.Context(), rt, r, d, Whole)
+			}
+			assert.True(t, r.Complete)
+			assert.False(t, seen["blobs.example.test/x"], way)
+			assert.Equal(t, want[i], seen[strings.TrimPrefix(back, "https://")], "%s %s", way, back)
+		}
+	}
+}
+
+// Containerd answers the challenge of a redirect target, CRI-O and docker stop there.
+func TestChallengeOfARedirectTarget(t *testing.T) {
+	t.Parallel()
+	d := Descriptor{Digest: sum("layer"), Size: 5}
+	for _, tt := range []struct {
+		way          Way
+		challenge    string
+		inconclusive string
+	}{
+		{WayContainerd, `Bearer realm="https://auth.example.test/token"`, "credential withheld: after a redirect"},
+		{"", `Basic realm="x"`, "credential withheld: after a redirect"},
+		{WayContainerd, `Negotiate`, ""},
+		{WayContainerd, "", ""},
+		{WayCRIO, `Bearer realm="https://auth.example.test/token"`, ""},
+		{WayDocker, `Bearer realm="https://auth.example.test/token"`, ""},
+	} {
+		w := newWalk(t, image)
+		w.Way = tt.way
+		rt := roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Host == "blobs.example.test" {
+				h := header{}
+				if tt.challenge != "" {
+					h["Www-Authenticate"] = tt.challenge
+				}
+				return reply(401, h, "denied")(req)
+			}
+			return reply(307, header{"Location": "https://blobs.example.test/x"}, nil)(req)
+		})
+		r := w.Follow(t.Context(), rt, w.Blob(t.Context(), rt, d, Whole), d, Whole)
+		assert.Equal(t, tt.inconclusive, r.Inconclusive, tt)
+		assert.Equal(t, tt.inconclusive == "", r.Outcome == OutcomeFailed, tt)
+	}
+}
+
+const hostsWithFields = `
+[host."SCHEME://mirror.corp.test"]
+[host."SCHEME://mirror.corp.test".header]
+X-Team = "app"
+X-Api-Key = ["s3cr3t-1", "s3cr3t-2"]
+Authorization = "Basic s3cr3t-3"
+User-Agent = "corp/1"
+Accept = "text/x-corp"
+Range = "bytes=0-0"
+`
+
+func mirrorWithFields(t *testing.T, scheme string) Source {
+	t.Helper()
+	sources, err := parseHosts([]byte(strings.ReplaceAll(hostsWithFields, "SCHEME", scheme)), "/certs.d/registry.corp.test", referenceTo(t, image))
+	require.NoError(t, err)
+	return sources[0]
+}
+
+func TestHeaderFieldsOfHostsToml(t *testing.T) {
+	t.Parallel()
+	s := mirrorWithFields(t, "https")
+	assert.Equal(t, []string{"Accept", "Authorization", "Range", "User-Agent", "X-Api-Key", "X-Team"}, s.HeaderNames)
+	assert.Equal(t, []string{"Range"}, s.Fields().Unsent())
+	d := Descriptor{Digest: sum("layer"), Size: 5}
+	var seen []*http.Request
+	rt := roundTrip(func(req *http.Request) (*http.Response, error) {
+		seen = append(seen, req)
+		if strings.Contains(req.URL.Path, "/blobs/") {
+			return reply(307, header{"Location": "https://store.corp.test/x"}, nil)(req)
+		}
+		return reply(403, nil, "denied")(req)
+	})
+	w := s.Walk(referenceTo(t, image), WayContainerd)
+	r := w.Resolve(t.Context(), rt, "HEAD")
+	assert.True(t, r.Credentialed, "the configured login is one")
+	assert.Equal(t, OutcomeFailed, r.Outcome)
+	head := seen[0].Header
+	assert.Equal(t, []string{"app"}, head["X-Team"])
+	assert.Equal(t, []string{"s3cr3t-1", "s3cr3t-2"}, head["X-Api-Key"])
+	assert.Equal(t, []string{"corp/1"}, head["User-Agent"])
+	assert.Equal(t, "Basic s3cr3t-3", head.Get("Authorization"))
+	assert.Len(t, head["Accept"], 2, "one more value")
+	assert.Empty(t, head["Range"])
+
+	w.Authorization = "Bearer s3cr3t-4"
+	r = w.Blob(t.Context(), rt, d, Whole)
+	assert.Equal(t, []string{"Bearer s3cr3t-4"}, seen[1].Header["Authorization"], "the token takes its place")
+	assert.Len(t, seen[1].Header["Accept"], 1, "a GET has its own")
+	next := w.Follow(t.Context(), rt, r, d, Whole)
+	for name := range seen[2].Header {
+		assert.NotContains(t, []string{"X-Team", "X-Api-Key", "Authorization"}, name, "a redirect leads elsewhere")
+	}
+	assert.Equal(t, "header fields of the runtime's configuration withheld: after a redirect", next.Inconclusive)
+	for _, v := range []any{s, &s, *w, r, next, s.Fields(), []Source{s}} {
+		raw, err := json.Marshal(v)
+		if _, isWalk := v.(Walk); !isWalk { // which is no data
+			require.NoError(t, err)
+		}
+		texts := fmt.Sprintf("%v %+v %#v %s", v, v, v, raw)
+		if _, isWalk := v.(Walk); isWalk {
+			texts = strings.ReplaceAll(texts, w.Authorization, "")
+		}
+		assert.NotContains(t, texts, "s3cr3t")
+	}
+}
+
+// In clear only what does not sound like a credential goes out.
+func TestHeaderFieldsInClear(t *testing.T) {
+	t.Parallel()
+	s := mirrorWithFields(t, "http")
+	for status, inconclusive := range map[int]string{403: "header fields of the runtime's configuration withheld: plain http", 404: ""} {
+		w := s.Walk(referenceTo(t, image), WayContainerd)
+		r := w.Resolve(t.Context(), roundTrip(func(req *http.Request) (*http.Response, error) {
+			assert.Equal(t, "app", req.Header.Get("X-Team"))
+			assert.NotContains(t, fmt.Sprint(req.Header), "s3cr3t")
+			return reply(status, nil, "no")(req)
+		}), "HEAD")
+		assert.Equal(t, inconclusive, r.Inconclusive)
+	}
+}
+
+func TestHeaderFieldsForTheTokenServer(t *testing.T) {
+	t.Parallel()
+	s := mirrorWithFields(t, "https")
+	for realm, sent := range map[string]bool{"https://auth.corp.test/token": true, "http://auth.corp.test/token": false} {
+		asked := false
+		res := wire.FetchToken(t.Context(), roundTrip(func(req *http.Request) (*http.Response, error) {
+			asked = true
+			assert.Equal(t, "app", req.Header.Get("X-Team"))
+			assert.Equal(t, "Basic s3cr3t-3", req.Header.Get("Authorization"))
+			return reply(200, nil, `{"token":"t"}`)(req)
+		}), wire.TokenRequest{Challenge: wire.Challenge{Realm: realm}, Repository: "a", Fields: s.Fields()})
+		assert.Equal(t, sent, asked)
+		assert.Equal(t, sent, res.HasToken)
+		if !sent {
+			var withheld *wire.WithheldError
+			assert.ErrorAs(t, res.Err, &withheld)
+		}
+	}
+	// To where it redirects they do not go, and its refusal says nothing then.
+	var rt http.RoundTripper
+	rt = roundTrip(func(req *http.Request) (*http.Response, error) {
+		if req.URL.Host == "auth.corp.test" {
+			return reply(302, header{"Location": "https://login.example.test/"}, nil)(req)
+		}
+		assert.NotContains(t, fmt.Sprint(req.Header), "s3cr3t")
+		assert.Empty(t, req.Header.Get("X-Team"))
+		return reply(403, nil, "denied")(req)
+	})
+	res := wire.FetchToken(t.Context(), rt, wire.TokenRequest{Challenge: wire.Challenge{Realm: "https://auth.corp.test/token"}, Repository: "a", Fields: s.Fields(),
+		Next: func(context.Context, *url.URL) (http.RoundTripper, error) { return rt, nil }})
+	assert.ErrorContains(t, res.Err, "header fields of the configuration do not go after a redirect")
+}
