@@ -286,7 +286,7 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 	fetch := func(ctx context.Context) outcome {
 		return e.request(ctx, Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 			hops := &tokenHops{s: s, at: e}
-			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: c.Secret, UserAgent: s.d.userAgent, Way: s.d.way.Token(), Fields: s.cfg.Fields(), Next: hops.next})
+			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: c.Secret, UserAgent: s.d.userAgent, Way: s.d.way.Token(), Fields: s.cfg.TokenFields(), Next: hops.next})
 			out := outcome{token: res, at: hops.at}
 			switch {
 			case res.Err != nil && ctx.Err() != nil:

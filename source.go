@@ -2,6 +2,7 @@ package pullwalk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -140,7 +141,7 @@ func (s *source) judgeSettings(findings []classify.Finding, err error) bool {
 		reason = "the configuration could not be read from here: " + classify.Redact(err.Error(), 300)
 	}
 	if unsent := s.cfg.Fields().Unsent(); len(unsent) > 0 && reason == "" {
-		reason = s.cfg.File + " adds header fields (" + strings.Join(unsent, ", ") + "), which are not sent from here"
+		reason = cmp.Or(s.cfg.File, "the runtime's configuration") + " adds header fields (" + strings.Join(unsent, ", ") + "), which are not sent from here"
 	}
 	if len(findings) == 0 && reason == "" && s.cfg.File == "" {
 		return true

@@ -85,7 +85,7 @@ func (t *trip) exchange(ctx context.Context, l *ledger, ch wire.Challenge, cred 
 	from := hostPort(realm)
 	res := wire.FetchToken(ctx, rt, wire.TokenRequest{
 		Challenge: ch, Repository: t.w.Reference.Repository, Credential: cred, UserAgent: t.w.UserAgent, Way: t.way.Token(),
-		Fields: t.src.fields,
+		Fields: t.src.TokenFields(),
 		Next: func(_ context.Context, u *url.URL) (http.RoundTripper, error) {
 			by := from
 			from = hostPort(u)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -144,6 +145,25 @@ func TestHeaderFieldsOfHostsToml(t *testing.T) {
 		}
 		assert.NotContains(t, texts, "s3cr3t")
 	}
+}
+
+// registry.headers go to every source, and to the token server where hosts.toml has
+// none of its own.
+func TestHeaderFieldsForAllRegistries(t *testing.T) {
+	t.Parallel()
+	sources, _ := sourcesOf(t, fstest.MapFS{
+		"etc/containerd/config.toml":      file("version = 2\n[plugins.'io.containerd.grpc.v1.cri'.registry]\nconfig_path = '/c'\n[plugins.'io.containerd.grpc.v1.cri'.registry.headers]\nX-All = ['a']\nX-Team = ['b']\n"),
+		"c/registry.corp.test/hosts.toml": file("[host.'https://mirror.corp.test'.header]\nX-Team = 'app'\n"),
+	}, image)
+	require.Len(t, sources, 2)
+	assert.Equal(t, []string{"X-All", "X-Team"}, sources[0].HeaderNames)
+	assert.Equal(t, []string{"X-Team"}, sources[0].TokenFields().Names())
+	req, err := http.NewRequest(http.MethodGet, "https://mirror.corp.test", nil)
+	require.NoError(t, err)
+	sources[0].Fields().Apply(req)
+	assert.Equal(t, []string{"b", "app"}, req.Header["X-Team"])
+	assert.Equal(t, []string{"X-All", "X-Team"}, sources[1].TokenFields().Names())
+	assert.Equal(t, "2 header fields", sources[1].Fields().String())
 }
 
 // In clear only what does not sound like a credential goes out.

@@ -43,6 +43,9 @@ func (rd *reader) registry() registryTable {
 			if p, _ := registry["config_path"].(string); p != "" {
 				out.configPath = p
 			}
+			if headers, _ := registry["headers"].(map[string]any); len(headers) > 0 {
+				rd.headers = headers
+			}
 			mirrors, _ := registry["mirrors"].(map[string]any)
 			configs, _ := registry["configs"].(map[string]any)
 			if len(mirrors) > 0 {

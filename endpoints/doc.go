@@ -37,7 +37,8 @@
 //
 // [ProxyFor] says which proxy holds for a URL, [JudgeProxy] what in those settings
 // does not do what it seems to. [SandboxImage] is the image that every pod needs
-// first. [OpenContentStore] looks at what the node has already, which its next pull
+// first, [Sandbox.Stored] whether the node has it, [Sandbox.Login] what is offered for
+// it. [OpenContentStore] looks at what the node has already, which its next pull
 // will not ask for. [Known] labels hosts of known providers; its hints are no truth.
 //
 // # Many layers, large layers

@@ -77,13 +77,40 @@ type Source struct {
 	DeadMS int64 `json:"deadMs"`
 
 	rewrite map[string]any // as in the file
-	fields  wire.Fields
+	fields  wire.Fields    // for requests here
+	token   wire.Fields    // for those to the token server, where they are others
 }
 
-// Fields are the header fields of HeaderNames with their values, for the requests to
-// the token server. They have no printable form; none after a Source was decoded from
-// JSON.
+// Fields are the header fields of HeaderNames with their values, and TokenFields those
+// of them that go to the token server: what hosts.toml says of the source, else what
+// registry.headers says of all. They have no printable form; none after a Source was
+// decoded from JSON.
 func (s Source) Fields() wire.Fields { return s.fields }
+
+// TokenFields are the fields for the token server, see [Source.Fields].
+func (s Source) TokenFields() wire.Fields {
+	if !s.token.IsZero() {
+		return s.token
+	}
+	return s.fields
+}
+
+// addHeaders adds registry.headers, which containerd sends to every source of every
+// registry, before the source's own.
+func (rd *reader) addHeaders(s *Source) {
+	all := map[string][]string{}
+	for name, v := range rd.headers {
+		if list, ok := stringList(v); ok {
+			all[name] = list
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	s.token = s.fields
+	s.fields = wire.NewFields(all).With(s.fields)
+	s.HeaderNames = s.fields.Names()
+}
 
 // The values of [Source].Credential. The runtimes choose a credential by the
 // name in the image, never by the host that is asked.
@@ -183,6 +210,7 @@ func (rd *reader) finish(sources []Source) ([]Source, []classify.Finding, error)
 			rd.checkFiles(s)
 			rd.readCA(s)
 		}
+		rd.addHeaders(s)
 		s.Credential = cmp.Or(s.Credential, CredentialOfImage)
 		s.Last = i == len(sources)-1
 		s.DeadMS = rd.way.Delay(*s, 1).Milliseconds()
@@ -217,7 +245,8 @@ type reader struct {
 	config   string // containerd's own configuration file
 	ref      Reference
 	way      Way
-	rewrites bool // the runtime knows rewrite tables in hosts.toml: k3s and RKE2
+	headers  map[string]any // registry.headers of containerd's configuration
+	rewrites bool           // the runtime knows rewrite tables in hosts.toml: k3s and RKE2
 	findings []classify.Finding
 	errs     []error
 }

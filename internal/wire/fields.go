@@ -32,6 +32,16 @@ func NewFields(fields map[string][]string) Fields {
 	return Fields{&list}
 }
 
+// With returns the fields of f, and then those of more: a name in both keeps the values
+// of both.
+func (f Fields) With(more Fields) Fields {
+	all := map[string][]string{}
+	for _, x := range slices.Concat(f.all(), more.all()) {
+		all[x.name] = append(all[x.name], x.values...)
+	}
+	return NewFields(all)
+}
+
 // IsZero says that there are none.
 func (f Fields) IsZero() bool { return f.list == nil }
 
