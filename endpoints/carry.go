@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/pullwalk/pullwalk/internal/wire"
 )
 
 // carry adds to a request what the runtime would carry there and what may go there
@@ -14,7 +16,7 @@ import (
 // further: net/http's client copies the fields to every redirect target, and
 // Authorization to the same host name and those below it.
 func (w *Walk) carry(r *RequestReport, req *http.Request, hop int) {
-	u, inside := req.URL, sameOrigin(req.URL, w.base())
+	u, inside := req.URL, wire.SameOrigin(req.URL, w.base())
 	if r.asked.foreign { // containerd asks it as a host of its own
 		return
 	}
@@ -50,7 +52,7 @@ func (w *Walk) authorizes(r *RequestReport, u *url.URL, hop int) bool {
 	case hop == 1 || !r.asked.left:
 		return true
 	case w.Way == WayDocker:
-		return sameOrigin(u, base) && strings.Contains(u.Path, "/v2/")
+		return wire.SameOrigin(u, base) && strings.Contains(u.Path, "/v2/")
 	case w.Way == WayCRIO:
 		return false
 	}

@@ -200,8 +200,7 @@ func TestHeaderFieldsForTheTokenServer(t *testing.T) {
 		}
 	}
 	// To where it redirects they do not go, and its refusal says nothing then.
-	var rt http.RoundTripper
-	rt = roundTrip(func(req *http.Request) (*http.Response, error) {
+	rt := roundTrip(func(req *http.Request) (*http.Response, error) {
 		if req.URL.Host == "auth.corp.test" {
 			return reply(302, header{"Location": "https://login.example.test/"}, nil)(req)
 		}

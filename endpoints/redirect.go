@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 )
 
 // MaxRequests is how many requests one manifest or blob may take, redirects
@@ -51,11 +50,4 @@ func parseLocation(asked *url.URL, values []string) (*url.URL, error) {
 		return nil, errors.New("the Location is not a URL")
 	}
 	return u, nil
-}
-
-// wouldCarry says whether net/http's client would keep an Authorization field on
-// a redirect: to the same host or one below it, whatever the port and scheme.
-func wouldCarry(from, to *url.URL) bool {
-	a, b := strings.ToLower(from.Hostname()), strings.ToLower(to.Hostname())
-	return a == b || strings.HasSuffix(b, "."+a)
 }

@@ -264,9 +264,3 @@ func hostPort(u *url.URL) string {
 	}
 	return net.JoinHostPort(u.Hostname(), port)
 }
-
-// sameOrigin says whether two URLs lead to the same scheme, host and port, which
-// is where a credential may go.
-func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(hostPort(a), hostPort(b))
-}

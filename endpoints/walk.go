@@ -226,7 +226,7 @@ func (w *Walk) redirected(r *RequestReport, u *url.URL, resp *http.Response) {
 		return
 	}
 	r.Location, r.redirect = wire.RedactURL(to), to
-	r.asked.left = r.asked.left || !wouldCarry(w.base(), to)
+	r.asked.left = r.asked.left || !wire.KeepsAuthorization(w.base(), to)
 	where := classify.Fact{Key: classify.FactURL, Value: r.Location}
 	if r.Hop >= MaxRequests {
 		r.redirect = nil

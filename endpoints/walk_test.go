@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/wire"
 )
 
 // roundTrip is a scripted other side.
@@ -235,7 +236,7 @@ func TestAuthorizationStaysAtHome(t *testing.T) {
 		next := w.Follow(t.Context(), rt, r, d, Whole)
 		assert.Equal(t, home, next.Credentialed, target)
 		assert.Equal(t, 2, next.Hop)
-		if !home && wouldCarry(w.base(), r.Redirect()) {
+		if !home && wire.KeepsAuthorization(w.base(), r.Redirect()) {
 			assert.Equal(t, "credential withheld: after a redirect", next.Inconclusive, target)
 		} else {
 			assert.Equal(t, OutcomeFailed, next.Outcome, target)

@@ -49,7 +49,7 @@ func (h *hops) next(req *http.Request, resp *http.Response) (*http.Request, erro
 	if err != nil {
 		return nil, err
 	}
-	inside := sameOrigin(h.first, to) && to.Scheme == "https"
+	inside := SameOrigin(h.first, to) && to.Scheme == "https"
 	out := newRequest(req.Context(), http.MethodGet, to, "", req.Header.Get("User-Agent"))
 	if req.Method == http.MethodPost && keep {
 		if !inside {
@@ -61,7 +61,7 @@ func (h *hops) next(req *http.Request, resp *http.Response) (*http.Request, erro
 		}
 		out.Header.Set("Content-Type", req.Header.Get("Content-Type"))
 	}
-	h.left = h.left || !below(h.first, to)
+	h.left = h.left || !KeepsAuthorization(h.first, to)
 	if h.basic != "" && !h.left {
 		if !inside {
 			return nil, withheldAfter(to)
@@ -112,15 +112,15 @@ func withheldAfter(to *url.URL) error {
 	return &WithheldError{Host: classify.Redact(to.Host, 255), Reason: "it was named by a redirect", Redirected: true}
 }
 
-// below says whether net/http's client keeps Authorization on the way from first to
+// KeepsAuthorization says whether net/http's client keeps Authorization on the way from first to
 // u: to the same host name or one below it.
-func below(first, u *url.URL) bool {
+func KeepsAuthorization(first, u *url.URL) bool {
 	a, b := strings.ToLower(first.Hostname()), strings.ToLower(u.Hostname())
 	return a == b || strings.HasSuffix(b, "."+a) && !strings.ContainsAny(b, ":%")
 }
 
-// sameOrigin says whether two URLs lead to the same scheme, host and port.
-func sameOrigin(a, b *url.URL) bool {
+// SameOrigin says whether two URLs lead to the same scheme, host and port.
+func SameOrigin(a, b *url.URL) bool {
 	port := func(u *url.URL) string {
 		if u.Port() != "" {
 			return u.Port()
@@ -132,7 +132,7 @@ func sameOrigin(a, b *url.URL) bool {
 
 // reach returns the transport to a further host of the exchange.
 func (in TokenRequest) reach(ctx context.Context, rt http.RoundTripper, from, to *url.URL) (http.RoundTripper, error) {
-	if sameOrigin(from, to) {
+	if SameOrigin(from, to) {
 		return rt, nil
 	}
 	return in.Next(ctx, to)

@@ -145,8 +145,7 @@ func FuzzTokenRedirect(f *testing.F) {
 	f.Fuzz(func(t *testing.T, location string, status uint16, get bool) {
 		way := map[bool]string{true: WayGet}[get]
 		n := 0
-		var rt http.RoundTripper
-		rt = roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		rt := roundTripFunc(func(r *http.Request) (*http.Response, error) {
 			if n++; n > 20 {
 				t.Fatal("no end")
 			}
