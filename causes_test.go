@@ -41,7 +41,6 @@ var notInScenarios = map[classify.Cause][2]string{
 	classify.NodeCachedTagDiffers:          {"endpoints", "a database file of containerd"},
 	classify.IdentityProviderConfigInvalid: {"tlsauth", "a configuration that the kubelet does not start with"},
 	// Nothing is walked.
-	classify.ImageInvalidReference: {"classify", "refused as a senseless question"},
 	classify.UnknownPullInProgress: {"classify", "a state between two events"},
 	classify.UnknownUnclassified:   {"classify", "an error that nobody has seen before"},
 }

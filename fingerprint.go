@@ -15,7 +15,7 @@ import (
 //
 // In it are the image, its platform and digest, how much of the pull was asked
 // for, the verdict, whether a [Proof] is there and what makes it worthless, the
-// verdict of each source, severity, cause and endpoint of every finding, and what
+// verdict of each source and of the sandbox image, severity, cause and endpoint of every finding, and what
 // did not hold: each endpoint-wide step that is degraded, failed, blocked or
 // inconclusive.
 //
@@ -38,6 +38,9 @@ func (r *Result) Fingerprint() string {
 	}
 	if p := r.Proof; p != nil {
 		add(append([]string{"proof", p.Digest}, p.HandEdits...)...)
+	}
+	if s := r.Sandbox; s != nil {
+		add("sandbox", s.Image, string(s.Verdict))
 	}
 	for _, s := range r.Sources {
 		add("source", s.Kind, s.Host, string(s.Verdict))

@@ -128,7 +128,13 @@ func TestFingerprintChanges(t *testing.T) {
 		"mode":            func(r *pullwalk.Result) { r.Pull = pullwalk.Complete },
 		"no proof":        func(r *pullwalk.Result) { r.Proof = nil },
 		"hand edit":       func(r *pullwalk.Result) { r.Proof.HandEdits = []string{"/etc/hosts: entry for blobs.corp.test"} },
-		"two hand edits":  func(r *pullwalk.Result) { r.Proof.HandEdits = []string{"/etc/hosts: entry for", "blobs.corp.test"} },
+		"sandbox image": func(r *pullwalk.Result) {
+			r.Sandbox = &pullwalk.Sandbox{Image: "registry.corp.test/pause:3.9", Verdict: pullwalk.StatusFailed}
+		},
+		"its verdict": func(r *pullwalk.Result) {
+			r.Sandbox = &pullwalk.Sandbox{Image: "registry.corp.test/pause:3.9", Verdict: pullwalk.StatusSkipped}
+		},
+		"two hand edits": func(r *pullwalk.Result) { r.Proof.HandEdits = []string{"/etc/hosts: entry for", "blobs.corp.test"} },
 	} {
 		r := broken()
 		change(r)
