@@ -45,6 +45,10 @@ type Options struct {
 	// grant this identity; two or three token requests more, without side effect.
 	AuditRights bool
 
+	// Checks are rungs of the caller's own, at most 64. They are read until Diagnose
+	// returns.
+	Checks []Check
+
 	Budget time.Duration // the whole call; 0 = 60 s, with Complete 5 min
 
 	// OnStep is told of each step as it completes, OnProgress of silence and of

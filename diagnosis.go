@@ -40,6 +40,8 @@ type diagnosis struct {
 	notify    *notifier
 	slots     chan struct{} // parallel blob requests
 	climbing  sync.WaitGroup
+	checking  sync.WaitGroup // the caller's own checks
+	over      chan struct{}  // closed when all but those has ended
 
 	mu        sync.Mutex
 	manifests int // manifest requests sent
@@ -53,6 +55,9 @@ func newDiagnosis(image string, opts *Options) (*diagnosis, error) {
 	}
 	o := &d.opts
 	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := validateChecks(o.Checks); err != nil {
 		return nil, err
 	}
 	ref, err := endpoints.ParseReference(image)
@@ -183,6 +188,7 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 // pull walks the sources in the runtime's order until one serves the image.
 // Nothing of it runs any more when it returns.
 func (d *diagnosis) pull(ctx context.Context, configured []endpoints.Source, findings []classify.Finding, err error) []*source {
+	d.over = make(chan struct{})
 	var sources []*source
 	for _, c := range configured {
 		sources = append(sources, d.newSource(c))
@@ -215,6 +221,9 @@ func (d *diagnosis) pull(ctx context.Context, configured []endpoints.Source, fin
 	d.climbing.Wait()
 	for _, s := range sources {
 		s.recordSettings(nil)
+	}
+	d.finishChecks(ctx, sources)
+	for _, s := range sources {
 		for _, e := range s.endpoints {
 			e.pool.Close()
 		}
@@ -241,6 +250,14 @@ func (d *diagnosis) setIdentity(info tlsauth.CredentialInfo) {
 	d.identity = info.Source
 	if info.Username != "" {
 		d.identity += " (user " + info.Username + ")"
+	}
+}
+
+// imageRef is the image as the runtime reads it, before anything was asked.
+func (d *diagnosis) imageRef() ImageRef {
+	return ImageRef{
+		Given: d.ref.Given, Reference: d.ref.String(), Registry: d.ref.Registry, Repository: d.ref.Repository,
+		Tag: d.ref.Tag, Digest: d.ref.Digest, Platform: d.platform.String(),
 	}
 }
 

@@ -73,7 +73,9 @@ type endpoint struct {
 
 	mu       sync.Mutex
 	steps    []step
-	onlyHint bool // the pull has not come here yet
+	changed  chan struct{}   // closed when one more step is recorded
+	checks   map[StepID]bool // the caller's, that were begun here
+	onlyHint bool            // the pull has not come here yet
 }
 
 // isHint says that the pull was not seen to touch the endpoint, so far: what is
@@ -95,7 +97,9 @@ func (e *endpoint) record(s Step, index int) Step {
 		s.Findings[i] = e.place(s.ID, s.Findings[i])
 	}
 	e.mu.Lock()
-	e.steps = append(e.steps, step{s, slices.Index(rungs, s.ID), index})
+	e.steps = append(e.steps, step{s, rungOf(s.ID), index})
+	close(e.changed)
+	e.changed = make(chan struct{})
 	told := s
 	if e.onlyHint {
 		told.Findings = warned(s.Findings)

@@ -324,8 +324,9 @@ func checkResult(t testing.TB, r *pullwalk.Result) {
 				needed = needed || st.Status != pullwalk.StatusSkipped
 				for _, f := range st.Findings {
 					info, known := classify.Lookup(f.Cause)
-					assert.True(t, known, "%s: cause %s is not in the catalogue", what, f.Cause)
-					assert.Equal(t, info.Owner, f.Owner, what)
+					own := strings.Contains(string(st.ID), "/") && strings.HasPrefix(string(f.Cause), "x.")
+					assert.True(t, known != own, "%s: cause %s is not in the catalogue", what, f.Cause)
+					assert.True(t, own || info.Owner == f.Owner, what)
 					assert.NotEmpty(t, f.Endpoint, "%s: %s says no endpoint", what, f.Cause)
 					assert.NotEmpty(t, f.Summary, what)
 				}

@@ -66,6 +66,8 @@ func escape(s string) string {
 func (r *Result) headline() string {
 	what := fmt.Sprintf("%s (%s): ", r.Image.Reference, r.Image.Platform)
 	switch {
+	case r.onlyOwnFailed():
+		return what + "every hop held, and a check of the caller's own fails"
 	case r.Verdict == StatusFailed:
 		return what + "the pull fails"
 	case r.Verdict == StatusInconclusive:

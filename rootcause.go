@@ -48,16 +48,10 @@ func (e *endpoint) sorted() []step {
 // addresses are summed up by the endpoint-wide step.
 func (e *endpoint) counts(s Step) bool { return !s.Addr.IsValid() || e.scheme == schemeDNS }
 
-// verdict is the outcome of one source.
-func (s *source) verdict() Status {
-	v, _ := s.judgeSteps()
-	return v
-}
-
-// serves says whether the pull can be had from s: one that is passed over
-// serves nothing.
+// serves says whether a runtime gets the pull from s: one that is passed over
+// serves nothing, and what the caller's own checks say no runtime knows.
 func (s *source) serves() bool {
-	v := s.verdict()
+	v, _ := s.outcome(func(st Step) bool { return !st.ID.isOwn() })
 	return v == StatusOK || v == StatusDegraded
 }
 
@@ -68,8 +62,12 @@ func (s *source) untried() bool {
 	})
 }
 
-// judgeSteps also says why a source is inconclusive or skipped.
+// judgeSteps is the outcome of one source, and why it is inconclusive or skipped.
 func (s *source) judgeSteps() (Status, string) {
+	return s.outcome(func(Step) bool { return true })
+}
+
+func (s *source) outcome(wanted func(Step) bool) (Status, string) {
 	var failed, degraded bool
 	reason := ""
 	unknown := func(why string) {
@@ -79,7 +77,7 @@ func (s *source) judgeSteps() (Status, string) {
 	}
 	for _, e := range s.snapshot() {
 		for _, st := range e.sorted() {
-			if !e.counts(st.Step) {
+			if !e.counts(st.Step) || !wanted(st.Step) {
 				continue
 			}
 			if e.isHint() {
@@ -120,10 +118,7 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 	settleHints(sources)
 	r := &Result{
 		Schema: Schema, Pull: d.opts.Pull, ManifestRequests: d.manifests,
-		Image: ImageRef{
-			Given: d.ref.Given, Reference: d.ref.String(), Registry: d.ref.Registry, Repository: d.ref.Repository,
-			Tag: d.ref.Tag, Digest: d.ref.Digest, Platform: d.platform.String(),
-		},
+		Image:   d.imageRef(),
 		Vantage: d.view.vantage(d.settings),
 		Verdict: StatusInconclusive,
 	}
@@ -166,9 +161,12 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 	case served >= 0 && d.unsure && open != "":
 		r.Inconclusive = open
 	case served >= 0:
-		r.Verdict = sources[served].verdict()
+		r.Verdict, r.Inconclusive = sources[served].judgeSteps() // failed or open only by the caller's checks
 		missed := func(s *source) bool { return !s.untried() && s.skipped == "" && !s.serves() }
-		if slices.ContainsFunc(sources, missed) || len(warnings) > 0 {
+		switch {
+		case r.Verdict == StatusFailed:
+			r.Primary = &r.Findings[0]
+		case r.Verdict.passes() && (slices.ContainsFunc(sources, missed) || len(warnings) > 0):
 			r.Verdict = StatusDegraded
 		}
 		if p := sources[served].proof; p != nil {

@@ -70,6 +70,7 @@ func (s *source) endpoint(ctx context.Context, t target) *endpoint {
 		e.mu.Lock()
 		e.onlyHint = e.onlyHint && t.hint
 		e.mu.Unlock()
+		s.startChecks(ctx, e, t)
 		return e
 	}
 	if len(s.endpoints) >= maxEndpoints {
@@ -82,6 +83,7 @@ func (s *source) endpoint(ctx context.Context, t target) *endpoint {
 		e.proxy, e.via, e.unknown = s.proxyFor(ctx, t)
 	}
 	s.d.climbing.Go(func() { e.climb(ctx) })
+	s.startChecks(ctx, e, t)
 	return e
 }
 
@@ -99,7 +101,7 @@ func (s *source) find(t target) *endpoint {
 }
 
 func (s *source) newEndpoint(t target) *endpoint {
-	e := &endpoint{d: s.d, src: s, target: t, onlyHint: t.hint, roles: []endpoints.Role{t.role}, ready: make(chan struct{}), done: make(chan struct{})}
+	e := &endpoint{d: s.d, src: s, target: t, onlyHint: t.hint, roles: []endpoints.Role{t.role}, ready: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
 	e.pool = wire.Pool{Dial: e.open, Header: s.d.limits.Header, Idle: s.d.limits.Idle}
 	return e
 }
@@ -129,6 +131,7 @@ func (s *source) proxyFor(ctx context.Context, t target) (u *url.URL, via *endpo
 	e := s.newEndpoint(pt)
 	s.endpoints = append(s.endpoints, e)
 	s.d.climbing.Go(func() { e.climb(ctx) })
+	s.startChecks(ctx, e, pt)
 	return u, e, ""
 }
 
@@ -191,6 +194,7 @@ func (s *source) resolvers(ctx context.Context) {
 	for _, ns := range s.d.settings.Nameservers {
 		e := s.newEndpoint(target{scheme: schemeDNS, host: ns.Addr().String(), port: ns.Port(), role: endpoints.RoleResolver, foundBy: s.d.settings.File, hint: true})
 		s.endpoints = append(s.endpoints, e)
+		s.startChecks(ctx, e, e.target)
 		s.d.climbing.Go(func() {
 			defer close(e.done)
 			close(e.ready)

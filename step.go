@@ -31,6 +31,14 @@ type step struct {
 // The rungs, in the order in which they are reported.
 var rungs = []StepID{StepSettings, StepDNS, StepRoute, StepConnect, StepTunnel, StepTLS, StepPing, StepChallenge, StepSecrets, StepToken, StepResolve, StepRights, StepManifest, StepStore, StepConfig, StepLayer}
 
+// rungOf is the place of a step in its endpoint: the caller's own come last.
+func rungOf(id StepID) int {
+	if id.isOwn() {
+		return len(rungs)
+	}
+	return slices.Index(rungs, id)
+}
+
 // layers says which layer a step belongs to. A request's own findings may belong
 // to another one: a 401 is identity.
 func layerOf(id StepID) classify.Layer {

@@ -13,6 +13,15 @@ var unknownEntries = []Info{
 		Ref:        "https://github.com/containerd/containerd/blob/main/docs/cri/config.md",
 	},
 	{
+		Cause:      UnknownCheckUnanswered,
+		Owner:      OwnerNode,
+		Title:      "a check that the caller added gave no answer",
+		Look:       "The reason in the finding: an error, a panic with its value, or a time limit. Then the check's own code, run alone against the same host and port from the same node.",
+		Remedy:     "Let the check heed its context, give it the time that it needs, and let it return what it saw as a finding; an error is for a question that could not be asked.",
+		NotFixedBy: "Anything at the registry or on the network: nothing was seen of them here. Leaving the check out makes the verdict say less, not more.",
+		Ref:        "https://pkg.go.dev/context",
+	},
+	{
 		Cause:      UnknownDeadlineNoCause,
 		Owner:      OwnerNode,
 		Title:      "an overall deadline passed, and nothing says at what",

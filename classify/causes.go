@@ -178,4 +178,5 @@ const (
 	UnknownTruncatedNoCause       Cause = "unknown.truncated-no-cause"
 	UnknownPullInProgress         Cause = "unknown.pull-in-progress"
 	UnknownUnclassified           Cause = "unknown.unclassified"
+	UnknownCheckUnanswered        Cause = "unknown.check-unanswered"
 )

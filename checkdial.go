@@ -1,0 +1,142 @@
+package pullwalk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/reach"
+)
+
+// pinnedDialer is the node's dialer as a Check gets it: the endpoint's name leads
+// to the addresses under test, no other name leads anywhere, and what must not be
+// connected to is refused.
+type pinnedDialer struct {
+	e     *endpoint
+	addrs []netip.Addr
+	ended <-chan struct{} // closed when the check is over
+
+	mu      sync.Mutex
+	refused string // why an address was not allowed, the first time
+}
+
+func (e *endpoint) pinned(ctx context.Context) *pinnedDialer {
+	return &pinnedDialer{e: e, addrs: e.known(), ended: ctx.Done()}
+}
+
+// refusal says which address was not allowed; "" = none was asked for.
+func (p *pinnedDialer) refusal() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refused
+}
+
+// allow asks the caller's function, and keeps what it refuses.
+func (p *pinnedDialer) allow(to netip.AddrPort) error {
+	err := p.e.d.allow(to)
+	if err == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refused == "" {
+		p.refused = classify.Redact(err.Error(), 200)
+	}
+	return fmt.Errorf("%v is not connected to: %w", to, err)
+}
+
+// DialContext is that of [reach.Dialer], with the limits that stand in [Input].
+func (p *pinnedDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	select {
+	case <-p.ended:
+		return nil, errors.New("the check has ended")
+	default:
+	}
+	if network != "tcp" && network != "tcp4" && network != "tcp6" {
+		return nil, net.UnknownNetworkError(network)
+	}
+	host, portText, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil || port == 0 {
+		return nil, &net.AddrError{Err: "no port number", Addr: address}
+	}
+	literal, err := netip.ParseAddr(host)
+	isLiteral := err == nil
+	if p.e.proxy != nil {
+		if !strings.EqualFold(host, p.e.host) || uint16(port) != p.e.port {
+			return nil, fmt.Errorf("only %s is reached through the proxy", p.e.hostPort())
+		}
+		if isLiteral { // a proxy would ask the address on our behalf
+			if err := p.allow(netip.AddrPortFrom(literal, uint16(port))); err != nil {
+				return nil, err
+			}
+		}
+		return p.e.tunnel(ctx)
+	}
+	addrs := p.addrs
+	switch {
+	case isLiteral:
+		addrs = []netip.Addr{literal}
+	case !strings.EqualFold(host, p.e.host):
+		return nil, fmt.Errorf("a check at %s looks up no other name", p.e.hostPort())
+	case len(addrs) == 0:
+		return nil, fmt.Errorf("the addresses of %s are not known: the check does not need dns", p.e.host)
+	}
+	return p.inTurn(ctx, network, addrs, uint16(port))
+}
+
+// inTurn connects to the first address that accepts.
+func (p *pinnedDialer) inTurn(ctx context.Context, network string, addrs []netip.Addr, port uint16) (net.Conn, error) {
+	var dialer reach.Dialer = reach.System{}
+	if d := p.e.d.view.Dialer; d != nil {
+		dialer = d
+	}
+	first := error(&net.AddrError{Err: "no suitable address", Addr: p.e.host})
+	tried := false
+	for _, addr := range addrs {
+		if is4 := addr.Unmap().Is4(); network == "tcp4" && !is4 || network == "tcp6" && is4 {
+			continue
+		}
+		to := netip.AddrPortFrom(addr, port)
+		err := p.allow(to)
+		if err == nil {
+			var conn net.Conn
+			if conn, err = dialer.DialContext(ctx, "tcp", to.String()); err == nil {
+				return conn, nil
+			}
+		}
+		if !tried {
+			first, tried = err, true
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, first
+}
+
+// tunnel opens one more way through the proxy.
+func (e *endpoint) tunnel(ctx context.Context) (net.Conn, error) {
+	if e.via == nil {
+		return nil, errors.New(e.unknown)
+	}
+	select {
+	case <-e.via.ready:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if e.via.through == nil {
+		return nil, fmt.Errorf("the proxy is not reached: %s", e.via.blockedBy)
+	}
+	conn, _, err := (&lane{e: e}).dial(ctx)
+	return conn, err
+}
