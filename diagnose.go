@@ -49,6 +49,13 @@ type Options struct {
 	// returns.
 	Checks []Check
 
+	// Rounds is how often each name is looked up and each address connected to, to
+	// show rates: what fails now and then is a warning with its counts, and the walk
+	// goes on with what held. 0 = once, at most 20. Rounds begin 100 ms apart beside
+	// the rest of the walk, so that the last decides how long a fast one takes.
+	// Not through a proxy.
+	Rounds int
+
 	Budget time.Duration // the whole call; 0 = 60 s, with Complete 5 min
 
 	// OnStep is told of each step as it completes, OnProgress of silence and of
@@ -139,6 +146,9 @@ func (o *Options) validate() error {
 	}
 	if o.Concurrency < 0 {
 		return fmt.Errorf("pullwalk: the concurrency %d is negative", o.Concurrency)
+	}
+	if o.Rounds < 0 || o.Rounds > maxRounds {
+		return fmt.Errorf("pullwalk: %d rounds, 0 to %d make sense", o.Rounds, maxRounds)
 	}
 	for _, l := range []struct {
 		name  string

@@ -126,15 +126,20 @@ func (e *endpoint) addresses(ctx context.Context, early chan<- []netip.Addr) loo
 		e.record(Step{ID: StepDNS, Status: StatusSkipped, Reason: "the host is an address"}, 0)
 		return lookup{addrs: []netip.Addr{addr}}
 	}
-	out := e.timed(ctx, Step{ID: StepDNS}, func(ctx context.Context, _ *watch) outcome {
+	lookUp := func(ctx context.Context, decided func(*dnscheck.Report)) outcome {
 		check := *e.d.dns
-		check.OnDecided = func(r *dnscheck.Report) { early <- r.Usable() }
+		check.OnDecided = decided
 		rep, err := check.Check(ctx, e.host)
 		if err != nil {
 			return outcome{Step: questionFailed(Step{ID: StepDNS}, err)}
 		}
 		return outcome{Step: settle(Step{ID: StepDNS, DNS: rep}, rep.Held(), rep.Inconclusive, rep.Findings())}
+	}
+	more := e.again(ctx, func(ctx context.Context) outcome { return lookUp(ctx, nil) })
+	out := e.timed(ctx, Step{ID: StepDNS}, func(ctx context.Context, _ *watch) outcome {
+		return lookUp(ctx, func(r *dnscheck.Report) { early <- r.Usable() })
 	})
+	out = e.lookups(out, more)
 	s := e.record(out.Step, 0)
 	if !s.Status.passes() {
 		return lookup{blocked: stepName(StepDNS, e.hostPort(), netip.Addr{})}

@@ -35,6 +35,10 @@ func (l *lane) climb(ctx context.Context) {
 		}
 		open := l.conn
 		l.conn = nil
+		var more *rounds
+		if id == StepConnect {
+			more = l.e.again(ctx, l.connectAgain)
+		}
 		s := l.e.timed(ctx, Step{ID: id, Addr: l.addr}, func(ctx context.Context, _ *watch) outcome {
 			switch id {
 			case StepRoute:
@@ -45,6 +49,7 @@ func (l *lane) climb(ctx context.Context) {
 				return l.tls(ctx, open)
 			}
 		})
+		s = l.connects(s, more)
 		l.conn = s.conn
 		l.keep(s.Step)
 		if !s.Status.passes() {

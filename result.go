@@ -132,6 +132,7 @@ const (
 	StepConnect   StepID = "connect"   // TCP connects
 	StepTunnel    StepID = "tunnel"    // the proxy opens a tunnel
 	StepTLS       StepID = "tls"       // TLS is verified
+	StepRounds    StepID = "rounds"    // lookups or connects made again, to show rates; only when asked for
 	StepPing      StepID = "ping"      // the registry's API answers; containerd never asks it
 	StepChallenge StepID = "challenge" // the registry says which token it wants
 	StepSecrets   StepID = "secrets"   // what the kubelet would offer; only with a keychain that plans as it does
@@ -150,8 +151,8 @@ type Step struct {
 	Subject string         `json:"subject,omitempty"` // what was asked for: a tag or digest
 	Layer   classify.Layer `json:"layer"`
 	Status  Status         `json:"status"`
-	// Addr is set on the per-address lanes of route, connect and tls, and unset on
-	// the endpoint-wide step that sums them up.
+	// Addr is set on the per-address lanes of route, connect and tls and on rounds of
+	// connect, and unset on the endpoint-wide step that sums lanes up.
 	Addr netip.Addr `json:"addr,omitzero"`
 	// BlockedBy is the first failure that stands in the way, not the nearest:
 	// "connect@auth.corp.test:443[10.20.0.4]".
@@ -159,6 +160,9 @@ type Step struct {
 	Reason    string             `json:"reason,omitempty"` // why skipped or inconclusive
 	ElapsedMS int64              `json:"elapsedMs"`
 	Findings  []classify.Finding `json:"findings,omitempty"`
+	// Rounds is set on a step rounds: the lookups or connects in the order in which
+	// they began, the first with the walk's own.
+	Rounds []Round `json:"rounds,omitempty"`
 
 	// At most one report is set.
 	Reach   *reach.Report            `json:"reach,omitempty"`

@@ -46,7 +46,13 @@ func (e *endpoint) sorted() []step {
 
 // counts says whether a step decides about the endpoint: the lanes of single
 // addresses are summed up by the endpoint-wide step.
-func (e *endpoint) counts(s Step) bool { return !s.Addr.IsValid() || e.scheme == schemeDNS }
+// Rates only warn.
+func (e *endpoint) counts(s Step) bool {
+	if s.ID == StepRounds {
+		return s.Status == StatusDegraded
+	}
+	return !s.Addr.IsValid() || e.scheme == schemeDNS
+}
 
 // serves says whether a runtime gets the pull from s: one that is passed over
 // serves nothing, and what the caller's own checks say no runtime knows.

@@ -102,6 +102,16 @@ var dnsEntries = []Info{
 		Refines:    DNSNXDOMAIN,
 	},
 	{
+		Cause:      DNSIntermittent,
+		Owner:      OwnerDNS,
+		Title:      "the same lookup comes out differently from one moment to the next",
+		Look:       "Ask the printed nameserver twenty times, `for i in $(seq 20); do dig @SERVER NAME +short; done`. Answers that alternate come from several instances behind one address, or from an upstream that fails under load.",
+		Remedy:     "Find the instance or forwarder that answers otherwise and give it the same zones; where questions get lost, look at the resolver's own limit of queries per second and at drops of UDP on the way.",
+		NotFixedBy: "Flushing caches: it draws another answer, not a better resolver. `options rotate` spreads the failures over more pulls.",
+		Ref:        "https://man7.org/linux/man-pages/man5/resolv.conf.5.html",
+		Refines:    DNSTemporaryFailure,
+	},
+	{
 		Cause:      DNSNoNameserver,
 		Owner:      OwnerNode,
 		Title:      "the node's resolver file names no nameserver",

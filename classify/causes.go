@@ -56,6 +56,7 @@ const (
 	DNSZoneNotLinked       Cause = "dns.zone-not-linked"
 	DNSForwarderMissing    Cause = "dns.forwarder-missing"
 	DNSSettingsNotRenewed  Cause = "dns.settings-not-renewed"
+	DNSIntermittent        Cause = "dns.intermittent"
 
 	EndpointDownloadInterrupted   Cause = "endpoint.download-interrupted"
 	EndpointConnectionReset       Cause = "endpoint.connection-reset"

@@ -1,0 +1,356 @@
+package pullwalk
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/reach"
+)
+
+// Round is one of several lookups of a name, or connects to an address.
+type Round struct {
+	// Held says that the lookup gave a usable address, or that the connect came about.
+	Held bool `json:"held"`
+	// Cause is what it failed with; beside Held, what made it come about late. "" =
+	// nothing, or not known.
+	Cause     classify.Cause `json:"cause,omitempty"`
+	Addresses []netip.Addr   `json:"addresses,omitempty"` // what a lookup gave
+	Reason    string         `json:"reason,omitempty"`    // why it is not known, and not counted
+	ElapsedMS int64          `json:"elapsedMs"`
+}
+
+const (
+	maxRounds = 20
+	// roundEvery lies between the beginnings of two rounds: near enough to cost a
+	// healthy run little, apart enough for a balancer to choose anew.
+	roundEvery = 100 * time.Millisecond
+)
+
+// rounds are what is tried again, beside the first time.
+type rounds struct {
+	out  []outcome
+	done chan struct{}
+}
+
+// again begins the rounds after the first. nil = there are none.
+func (e *endpoint) again(ctx context.Context, run func(context.Context) outcome) *rounds {
+	n := e.d.opts.Rounds - 1
+	if n <= 0 {
+		return nil
+	}
+	r := &rounds{out: make([]outcome, n), done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		var running sync.WaitGroup
+		tick := time.NewTicker(roundEvery)
+		defer tick.Stop()
+		for i := range r.out {
+			select {
+			case <-tick.C:
+				running.Go(func() { r.out[i] = once(ctx, run) })
+			case <-ctx.Done():
+				r.out[i] = ended(ctx)
+			}
+		}
+		running.Wait()
+	}()
+	return r
+}
+
+// once runs one round; code of the caller that ignores the end of ctx is left
+// behind, as in any step.
+func once(ctx context.Context, run func(context.Context) outcome) outcome {
+	start := time.Now()
+	out, ok := await(ctx, func() outcome { return run(ctx) })
+	if !ok {
+		out = ended(ctx)
+		out.Reason += "; code of the caller did not return"
+	}
+	out.ElapsedMS = time.Since(start).Milliseconds()
+	return out
+}
+
+func ended(ctx context.Context) outcome {
+	return outcome{Step: Step{Status: StatusInconclusive, Reason: reasonOf(ctx)}}
+}
+
+// wait returns all rounds, the first one first.
+func (r *rounds) wait(first outcome) []outcome {
+	<-r.done
+	return append([]outcome{first}, r.out...)
+}
+
+// round is one outcome in few words.
+func (o outcome) round() Round {
+	out := Round{ElapsedMS: o.ElapsedMS, Held: o.Status.passes(), Reason: o.Reason}
+	if o.DNS != nil && out.Held {
+		out.Addresses = o.DNS.Usable()
+	}
+	for _, f := range o.Findings {
+		late := out.Held && f.Cause == classify.RouteIntermittent
+		if out.Cause == "" && (late || f.Severity == classify.SeverityFail) {
+			out.Cause = f.Cause
+		}
+	}
+	return out
+}
+
+// rate counts rounds.
+type rate struct {
+	held, tried, late int
+	reason            string // why some were not tried
+	causes            []classify.Cause
+}
+
+func rateOf(all []Round) rate {
+	var r rate
+	for _, one := range all {
+		switch {
+		case one.Held && one.Cause != "":
+			r.late++
+			fallthrough
+		case one.Held:
+			r.held++
+		case one.Cause == "":
+			r.reason = one.Reason
+			continue
+		case !slices.Contains(r.causes, one.Cause):
+			r.causes = append(r.causes, one.Cause)
+		}
+		r.tried++
+	}
+	return r
+}
+
+func (r rate) String() string { return fmt.Sprintf("%d/%d", r.held, r.tried) }
+
+// failures names what the rounds that did not hold failed with.
+func (r rate) failures() string {
+	var names []string
+	for _, c := range r.causes {
+		names = append(names, string(c))
+	}
+	return strings.Join(names, ", ")
+}
+
+// told records the rounds of one subject. They only warn: that something never
+// holds the step itself has said.
+func (e *endpoint) told(s Step, index int, r rate, findings []classify.Finding) {
+	switch {
+	case len(findings) > 0 && r.held > 0:
+		s.Status = StatusDegraded
+	case len(findings) > 0:
+		s.Status = StatusFailed
+	case r.reason != "":
+		s.Status, s.Reason = StatusInconclusive, r.reason
+	default:
+		s.Status = StatusOK
+	}
+	s.ID, s.Findings = StepRounds, findings
+	for _, one := range s.Rounds {
+		s.ElapsedMS = max(s.ElapsedMS, one.ElapsedMS)
+	}
+	e.record(s, index)
+}
+
+// connectAgain is one more connect of a lane. Silence is not traced again.
+func (l *lane) connectAgain(ctx context.Context) outcome {
+	c := &reach.Checker{Router: l.e.d.view.Router, Dialer: l.e.d.view.Dialer, Limit: l.e.d.limits.Connect, NoTrace: true}
+	rep, conn, err := c.Connect(ctx, l.addrPort())
+	if err != nil {
+		return outcome{Step: questionFailed(Step{}, err)}
+	}
+	return outcome{Step: settle(Step{Reach: rep}, rep.Held(), rep.Inconclusive, rep.Findings()), conn: conn}
+}
+
+// connects judges the connects of a lane. Where the first held, the walk goes on
+// at once; where it failed and another held, it goes on with that one's connection,
+// since a runtime would come through now and then.
+func (l *lane) connects(first outcome, more *rounds) outcome {
+	if more == nil {
+		return first
+	}
+	seen := first.round()
+	if first.Status.passes() {
+		l.e.d.climbing.Go(func() {
+			all := more.wait(outcome{})
+			closeBut(all, -1)
+			l.tellConnects(seen, all)
+		})
+		return first
+	}
+	all := more.wait(outcome{})
+	findings := l.tellConnects(seen, all)
+	kept := -1
+	for i, o := range all {
+		if o.conn != nil && o.Status.passes() {
+			kept = i // the youngest is the least likely to have been closed meanwhile
+		}
+	}
+	if first.Status != StatusFailed {
+		kept = -1
+	}
+	closeBut(all, kept)
+	if kept < 0 {
+		return first
+	}
+	first.Status, first.Findings, first.conn = StatusDegraded, findings, all[kept].conn
+	return first
+}
+
+func closeBut(all []outcome, kept int) {
+	for i, o := range all {
+		if o.conn != nil && i != kept {
+			_ = o.conn.Close() // nothing was written
+		}
+	}
+}
+
+// tellConnects records the rounds of the lane's address; all[0] stands for the
+// first, which was seen.
+func (l *lane) tellConnects(first Round, all []outcome) []classify.Finding {
+	list := []Round{first}
+	for _, o := range all[1:] {
+		list = append(list, o.round())
+	}
+	r := rateOf(list)
+	at := fmt.Sprintf("%s at %v", l.e.hostPort(), l.addr)
+	cause, text := classify.RouteIntermittent, ""
+	switch {
+	case r.held == 0 && r.tried > 0:
+		cause, text = r.causes[0], fmt.Sprintf("none of %d connects to %s held", r.tried, at)
+	case r.held < r.tried:
+		text = fmt.Sprintf("%d of %d connects to %s held, the others did not (%s)", r.held, r.tried, at, r.failures())
+	case r.late > 0:
+		text = fmt.Sprintf("%d of %d connects to %s came about only after the first packet was repeated", r.late, r.tried, at)
+	}
+	var findings []classify.Finding
+	if text != "" {
+		f := classify.New(cause, text, classify.Fact{Key: classify.FactAddress, Value: l.addrPort().String()}, classify.Fact{Key: reach.FactRate, Value: r.String()})
+		f.Severity = classify.SeverityWarn
+		if cause == classify.RouteIntermittent {
+			f.Alternatives = r.causes
+		}
+		findings = append(findings, f)
+	}
+	l.e.told(Step{Layer: classify.LayerRoute, Subject: string(StepConnect), Addr: l.addr, Rounds: list}, l.index, r, slices.Clone(findings))
+	return findings
+}
+
+// lookups judges the lookups of e's name, as connects does for an address.
+func (e *endpoint) lookups(first outcome, more *rounds) outcome {
+	if more == nil {
+		return first
+	}
+	seen := first
+	seen.Findings = slices.Clone(first.Findings) // those of the step are placed when it is recorded
+	if first.Status.passes() {
+		e.d.climbing.Go(func() { e.tellLookups(more.wait(seen)) })
+		return first
+	}
+	all := more.wait(seen)
+	findings := e.tellLookups(all)
+	i := slices.IndexFunc(all, func(o outcome) bool { return o.Status.passes() && o.DNS != nil })
+	if i < 0 || first.Status != StatusFailed {
+		return first
+	}
+	held := all[i]
+	held.ID, held.ElapsedMS, held.Status = StepDNS, first.ElapsedMS, StatusDegraded
+	held.Findings = append(findings, warned(held.Findings)...)
+	return held
+}
+
+// tellLookups records the rounds of the name. Addresses that rotate are no fault;
+// an answer that fails now and then is, and so is one that is private now and then.
+func (e *endpoint) tellLookups(all []outcome) []classify.Finding {
+	var list []Round
+	var reports []*dnscheck.Report
+	for _, o := range all {
+		list = append(list, o.round())
+		if o.DNS != nil && o.Status != StatusInconclusive {
+			reports = append(reports, o.DNS)
+		}
+	}
+	r := rateOf(list)
+	var texts []string
+	cause := classify.DNSIntermittent
+	switch {
+	case r.held == 0 && r.tried > 0:
+		cause = r.causes[0]
+		texts = append(texts, fmt.Sprintf("none of %d lookups of %s held", r.tried, e.host))
+	case r.held < r.tried:
+		texts = append(texts, fmt.Sprintf("%d of %d lookups of %s held, the others did not (%s)", r.held, r.tried, e.host, r.failures()))
+	}
+	if a, b, ok := changing(list); ok {
+		texts = append(texts, fmt.Sprintf("%d lookups of %s gave %v and %v in turn", r.tried, e.host, a, b))
+	}
+	facts := []classify.Fact{{Key: reach.FactRate, Value: r.String()}}
+	if r.held > 0 {
+		for _, s := range serverRates(reports) {
+			texts = append(texts, fmt.Sprintf("the nameserver %v gave addresses %d times of %d", s.server, s.held, s.tried))
+			facts = append(facts, classify.Fact{Key: classify.FactResolver, Value: s.server.String()})
+		}
+	}
+	var findings []classify.Finding
+	if len(texts) > 0 {
+		f := classify.New(cause, strings.Join(texts, "; "), facts...)
+		f.Severity = classify.SeverityWarn
+		if cause == classify.DNSIntermittent {
+			f.Alternatives = r.causes
+		}
+		findings = append(findings, f)
+	}
+	e.told(Step{Layer: classify.LayerDNS, Subject: string(StepDNS), Rounds: list}, 0, r, slices.Clone(findings))
+	return findings
+}
+
+// changing finds two rounds whose answers exclude each other: nothing in common,
+// and a private address in one of them.
+func changing(all []Round) (a, b []netip.Addr, ok bool) {
+	private := func(a netip.Addr) bool { return a.IsPrivate() || a.IsLoopback() }
+	for _, x := range all {
+		for _, y := range all {
+			if len(x.Addresses) == 0 || len(y.Addresses) == 0 || !slices.ContainsFunc(x.Addresses, private) || slices.ContainsFunc(y.Addresses, private) {
+				continue
+			}
+			return x.Addresses, y.Addresses, true
+		}
+	}
+	return nil, nil, false
+}
+
+type serverRate struct {
+	server      netip.AddrPort
+	held, tried int
+}
+
+// serverRates are of the nameservers that gave addresses in some rounds and not in
+// others.
+func serverRates(reports []*dnscheck.Report) []serverRate {
+	var all []serverRate
+	for _, r := range reports {
+		for _, s := range r.Servers {
+			i := slices.IndexFunc(all, func(x serverRate) bool { return x.server == s.Server })
+			if i < 0 {
+				i, all = len(all), append(all, serverRate{server: s.Server})
+			}
+			switch {
+			case gave(s.A) || gave(s.AAAA):
+				all[i].held++
+				all[i].tried++
+			case s.A.Cause != "" && s.AAAA.Cause != "":
+				all[i].tried++
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(s serverRate) bool { return s.held == 0 || s.held == s.tried })
+}
+
+func gave(x dnscheck.Exchange) bool { return x.Answer != nil && len(x.Answer.Addresses) > 0 }
