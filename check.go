@@ -22,7 +22,8 @@ import (
 // by what it needs, and a pull with a failed Check has failed.
 //
 // What a runtime would do is decided without it: a Check that fails at a mirror
-// does not make the walk go on to the next source.
+// does not make the walk go on to the next source. At a host that the pull was not
+// seen to come to it can only warn, as any step there.
 type Check struct {
 	// ID names it, "corp/egress-tag": words of letters, digits, dots, hyphens and
 	// underscores with slashes between, at least one, which ours never have. At most
@@ -35,10 +36,11 @@ type Check struct {
 	// are asked for: the registry, and mirrors before it. A role that this pull does
 	// not come to is told as a skipped step of the registry. The sandbox image has none.
 	Roles []endpoints.Role
-	// Needs names steps of the same endpoint, ours or other Checks. Of a step that is
-	// taken several times (addresses, credentials, layers) one that holds is enough.
-	// One that is not taken at this endpoint, such as tls over plain http, skips the
-	// Check. Empty = it starts at once.
+	// Needs names steps of the same endpoint: other Checks, and of ours dns, route,
+	// connect, tunnel, tls, ping, challenge, token, resolve, manifest, config and layer.
+	// Of a step that is taken several times (addresses, credentials, layers) one that
+	// holds is enough. One that is not taken at this endpoint, such as tls over plain
+	// http, skips the Check. Empty = it starts at once.
 	Needs []StepID
 	// Timeout bounds Run; 0 = 10 s, and never more than a quarter of the budget.
 	Timeout time.Duration
@@ -115,8 +117,8 @@ func validateChecks(checks []Check) error {
 	}
 	for i := range checks {
 		for _, need := range checks[i].Needs {
-			if byID[need] == nil && !slices.Contains(rungs, need) {
-				return fmt.Errorf("pullwalk: check %q needs %q, which is no step", checks[i].ID, classify.Redact(string(need), maxCheckID))
+			if byID[need] == nil && !slices.Contains(needable, need) {
+				return fmt.Errorf("pullwalk: check %q needs %q, which is no step to wait for", checks[i].ID, classify.Redact(string(need), maxCheckID))
 			}
 		}
 	}
@@ -140,6 +142,13 @@ func (c *Check) validate() error {
 		}
 	}
 	return nil
+}
+
+// needable are the steps that a pull takes where they apply. Others are told only
+// when there is something to say.
+var needable = []StepID{
+	StepDNS, StepRoute, StepConnect, StepTLS, // in the order in which each address takes them
+	StepTunnel, StepPing, StepChallenge, StepToken, StepResolve, StepManifest, StepConfig, StepLayer,
 }
 
 // roles are those that an endpoint can have.

@@ -83,6 +83,7 @@ func TestSenselessChecks(t *testing.T) {
 		"no such role":      {[]pullwalk.Check{{ID: "corp/a", Layer: classify.LayerDNS, Run: fine, Roles: []endpoints.Role{"registry"}}}, `"registry"`},
 		"twice":             {[]pullwalk.Check{check("corp/a", fine), check("corp/a", fine)}, `two checks "corp/a"`},
 		"unknown need":      {[]pullwalk.Check{check("corp/a", fine, "connects")}, `"connects"`},
+		"told on demand":    {[]pullwalk.Check{check("corp/a", fine, "settings")}, `"settings"`},
 		"unknown own need":  {[]pullwalk.Check{check("corp/a", fine, "corp/b")}, `"corp/b"`},
 		"needs itself":      {[]pullwalk.Check{check("corp/a", fine, "corp/a")}, "corp/a -> corp/a"},
 		"circle":            {[]pullwalk.Check{check("corp/a", fine, "corp/b"), check("corp/b", fine, "tls", "corp/c"), check("corp/c", fine, "corp/a")}, "corp/a -> corp/b -> corp/c -> corp/a"},
@@ -200,7 +201,7 @@ func TestNeedsOfChecks(t *testing.T) {
 		reason string
 	}{
 		"nothing":                     {"zone 10.20.0.2 silent", nil, nil, pullwalk.StatusOK, "", ""},
-		"all of ours":                 {"runtime containerd", []pullwalk.StepID{"settings", "dns", "route", "connect", "tls", "ping", "challenge", "resolve", "manifest", "config", "layer"}, nil, pullwalk.StatusSkipped, "", "settings is not taken here"},
+		"all of ours":                 {"", []pullwalk.StepID{"dns", "route", "connect", "tunnel", "tls", "ping", "challenge", "resolve", "manifest", "config", "layer"}, nil, pullwalk.StatusSkipped, "", "tunnel is not taken here"},
 		"all that are taken":          {"", []pullwalk.StepID{"layer", "config", "manifest", "resolve", "challenge", "ping", "tls", "connect", "route", "dns"}, nil, pullwalk.StatusOK, "", ""},
 		"a token, at the registry":    {"", []pullwalk.StepID{"token"}, nil, pullwalk.StatusSkipped, "", "token is not taken here"},
 		"tls over plain http":         {"image 127.0.0.1:5000/team/app:v1\noption plain\nserve registry 127.0.0.1:5000\nroute 127.0.0.0/8 dev lo\nlogin none", []pullwalk.StepID{"tls"}, nil, pullwalk.StatusSkipped, "", "tls is not taken here"},
@@ -638,6 +639,34 @@ func TestChecksWithoutAnEndpoint(t *testing.T) {
 		st := onlyStep(t, w.diagnoseWith(t, check("corp/a", says())).result, "corp/a")
 		require.Equal(t, pullwalk.StatusBlocked, st.Status)
 		require.Contains(t, st.BlockedBy, "settings@")
+	})
+}
+
+// What stands in the way of a pull, and who is to blame for a name that is not found,
+// is decided without the checks.
+func TestChecksTakeNoBlameOfOthers(t *testing.T) {
+	t.Parallel()
+	broken := says(classify.New("x.broken", "it is broken"))
+	inWorld(t, "break missing-tag", func(t *testing.T, w *world) {
+		got := w.diagnoseWith(t, check("corp/broken", broken))
+		require.Equal(t, classify.Cause("x.broken"), got.result.Primary.Cause)
+		for _, st := range steps(got.result, pullwalk.StepManifest) {
+			require.Equal(t, "resolve@registry.corp.test:443", st.BlockedBy)
+		}
+	})
+	resolver := check("corp/resolver", broken)
+	resolver.Roles = []endpoints.Role{endpoints.RoleResolver}
+	inWorld(t, "zone 10.20.0.2 registry.corp.test none", func(t *testing.T, w *world) {
+		got := w.diagnoseWith(t, resolver)
+		require.Equal(t, classify.DNSNXDOMAIN, got.result.Primary.Cause, "a nameserver is no part of the pull; its check only warns")
+	})
+	s := scenarioNamed(t, "dns-no-route-to-resolver")
+	s.inBubble(t, func(t *testing.T, w *world) {
+		plain := w.diagnose(t, t.Context(), s).result
+		resolver.Needs = []pullwalk.StepID{"route"}
+		got := w.diagnoseWith(t, resolver)
+		require.Equal(t, plain.Primary, got.result.Primary)
+		require.Equal(t, "route@10.20.0.2:53[10.20.0.2]", onlyStep(t, got.result, resolver.ID).BlockedBy)
 	})
 }
 

@@ -124,20 +124,20 @@ func (e *endpoint) awaitNeed(ctx context.Context, id StepID) need {
 // alternatives: one that holds is enough, and that none does is known when the
 // endpoint-wide step of a ladder says so, or when the walk is over.
 func (e *endpoint) need(id StepID, over bool) (need, bool) {
-	climbed := slices.Index(ladderSteps, id)
+	climbed := slices.Index(needable[:climbedSteps], id)
 	var bad *step
 	decided := over
 	for _, st := range e.sorted() {
-		above := st.Addr.IsValid() && climbed >= 0 && slices.Index(ladderSteps, st.ID) > climbed
-		switch {
-		case (st.ID == id || above) && st.Status.passes():
+		above := st.Addr.IsValid() && climbed >= 0 && slices.Index(needable[:climbedSteps], st.ID) > climbed
+		if (st.ID == id || above) && st.Status.passes() {
 			return need{holds: true}, true
-		case st.ID != id:
-		default:
-			decided = decided || id.isOwn() || climbed >= 0 && e.counts(st.Step)
-			if bad == nil || st.Addr.IsValid() && !bad.Addr.IsValid() && st.Status == bad.Status {
-				bad = &st // the lane that failed says more than the sum of all
-			}
+		}
+		if st.ID != id {
+			continue
+		}
+		decided = decided || id.isOwn() || id == StepTunnel || climbed >= 0 && e.counts(st.Step)
+		if bad == nil || st.Addr.IsValid() && !bad.Addr.IsValid() && st.Status == bad.Status {
+			bad = &st // the lane that failed says more than the sum of all
 		}
 	}
 	switch {
@@ -151,8 +151,9 @@ func (e *endpoint) need(id StepID, over bool) (need, bool) {
 	return need{status: StatusBlocked, blockedBy: stepName(id, e.hostPort(), bad.Addr)}, decided
 }
 
-// ladderSteps are the rungs that are taken per address, in their order.
-var ladderSteps = []StepID{StepDNS, StepRoute, StepConnect, StepTunnel, StepTLS}
+// climbedSteps is how many of the needable steps, from the first, each address
+// takes.
+const climbedSteps = 4
 
 func (e *endpoint) runs(id StepID) bool {
 	e.mu.Lock()

@@ -31,7 +31,9 @@
 //
 // # Use
 //
-// [Diagnose] does everything. The probes work alone, too: package reach (route
+// [Diagnose] does everything. What only the caller's company knows of a pull is added
+// as a [Check], a rung like any other; [Options.Rounds] shows how often a path fails
+// that fails now and then. The probes work alone, too: package reach (route
 // and connect), dnscheck (every nameserver), endpoints (the walk), tlsauth
 // (trust and identity). Package classify is the dictionary of causes, and reads
 // live errors and event texts into it.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing/fstest"
 	"time"
 
@@ -138,4 +140,121 @@ func ExampleNode() {
 	fmt.Println(res.Vantage.HostName, res.Vantage.Labels[0].Value, "-", res.Primary.Cause)
 	// Output:
 	// node-1 gpu - dns.nxdomain
+}
+
+// An agent sees the host's files where they are mounted. Each part of the view can
+// still be replaced: here what the nameserver says.
+func ExampleHostNode() {
+	root, err := os.MkdirTemp("", "host")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(root)
+	for name, content := range map[string]string{"resolv.conf": "nameserver 10.20.0.2\n", "hostname": "node-7\n"} {
+		if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
+			fmt.Println(err)
+			return
+		}
+		if err := os.WriteFile(filepath.Join(root, "etc", name), []byte(content), 0o644); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+
+	node := pullwalk.HostNode(root) // in a DaemonSet: pullwalk.HostNode("/host")
+	node.DNS = dnscheck.ExchangerFunc(func(context.Context, netip.AddrPort, string, dnscheck.Question) (dnscheck.Answer, error) {
+		return dnscheck.Answer{RCode: "SERVFAIL", RecursionAvailable: true}, nil
+	})
+	node.Labels = map[string]string{"pool": "spot"}
+	res, err := pullwalk.Diagnose(context.Background(), "registry.corp.test/team/app:v1", &pullwalk.Options{Node: node})
+	if err != nil { // the root cannot be read
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(res.Vantage.HostName, res.Vantage.ResolverFile, "-", res.Primary.Cause)
+	// Output:
+	// node-7 /etc/resolv.conf - dns.servfail
+}
+
+// A smoke test asks before the suite; what it prints is the whole report. In a test:
+//
+//	require.NoError(t, res.Err())
+//
+// and in TestMain as here. See examples/gotest.
+func ExampleDiagnose_smokeTest() {
+	w, opts := exampleLab()
+	defer w.Close()
+	w.Break(lab.MissingTag())
+
+	res, err := pullwalk.Diagnose(context.Background(), w.Image(), opts)
+	if err == nil {
+		err = res.Err() // nil if ok or degraded
+	}
+	if err != nil {
+		report := err.Error()
+		fmt.Println(strings.Contains(report, "the pull fails"), strings.Contains(report, "Where to look:"), strings.Contains(report, "Will not help:"))
+		// os.Exit(1)
+	}
+	// Output:
+	// true true true
+}
+
+// What only the company knows becomes a rung of the ladder. See examples/customcheck.
+func ExampleCheck() {
+	w, opts := exampleLab()
+	defer w.Close()
+
+	opts.Checks = []pullwalk.Check{{
+		ID:    "corp/maintenance",
+		Layer: classify.LayerRegistry,
+		Needs: []pullwalk.StepID{pullwalk.StepTLS},
+		Run: func(_ context.Context, in pullwalk.Input) ([]classify.Finding, error) {
+			if in.Now().Year() < 2000 {
+				return nil, errors.New("the calendar does not go back so far") // leaves the verdict open
+			}
+			f := classify.New("x.maintenance", in.Host+" is being moved tonight")
+			f.Severity = classify.SeverityWarn
+			return []classify.Finding{f}, nil
+		},
+	}}
+	res, err := pullwalk.Diagnose(context.Background(), w.Image(), opts)
+	if err != nil { // a check without an ID, a circle of needs
+		fmt.Println(err)
+		return
+	}
+	for _, f := range res.Findings {
+		if f.Severity == classify.SeverityWarn {
+			fmt.Println(res.Verdict, f.Layer, f.Cause, f.Summary)
+		}
+	}
+	// Output:
+	// degraded registry x.maintenance registry.corp.test is being moved tonight
+}
+
+// A path that loses every third connection looks whole or dead to a single one.
+func ExampleOptions_rounds() {
+	w, opts := exampleLab()
+	defer w.Close()
+
+	opts.Rounds = 5
+	res, err := pullwalk.Diagnose(context.Background(), w.Image(), opts)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, e := range res.Sources[0].Endpoints {
+		for _, st := range e.Steps {
+			if st.ID == pullwalk.StepRounds {
+				fmt.Println(e.Host, st.Subject, st.Status, len(st.Rounds))
+			}
+		}
+	}
+	// Unordered output:
+	// registry.corp.test dns ok 5
+	// registry.corp.test connect ok 5
+	// auth.corp.test dns ok 5
+	// auth.corp.test connect ok 5
+	// blobs.corp.test dns ok 5
+	// blobs.corp.test connect ok 5
 }

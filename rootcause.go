@@ -200,6 +200,9 @@ func (d *diagnosis) blameResolverRoute(sources []*source) {
 	for _, s := range sources {
 		for _, e := range s.snapshot() {
 			for _, st := range e.sorted() {
+				if st.ID.isOwn() {
+					continue
+				}
 				dnsFailed = dnsFailed || st.ID == StepDNS && st.Status == StatusFailed && !e.isHint()
 				if e.scheme == schemeDNS {
 					resolvers = append(resolvers, e)

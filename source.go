@@ -272,7 +272,7 @@ func (s *source) firstFailure() string {
 	for _, e := range s.snapshot() {
 		e.mu.Lock()
 		for _, st := range e.steps {
-			if st.Addr.IsValid() || e.onlyHint || (st.Status != StatusFailed && st.Status != StatusInconclusive) {
+			if st.Addr.IsValid() || e.onlyHint || st.ID.isOwn() || st.ID == StepRounds || (st.Status != StatusFailed && st.Status != StatusInconclusive) {
 				continue
 			}
 			if n := stepName(st.ID, e.hostPort(), st.Addr); name == "" {
