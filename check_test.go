@@ -693,3 +693,20 @@ func TestChecksInJSON(t *testing.T) {
 		require.Equal(t, onlyStep(t, got.result, "corp/egress-tag").Findings, onlyStep(t, &decoded, "corp/egress-tag").Findings)
 	})
 }
+
+// The roots of a check are those that count at its endpoint, with the CA that the
+// runtime's configuration adds there.
+func TestRootsOfACheck(t *testing.T) {
+	t.Parallel()
+	scenarioNamed(t, "tls-ca-in-hosts-toml").inBubble(t, func(t *testing.T, w *world) {
+		got := w.diagnoseWith(t, check("corp/verifies", func(ctx context.Context, in pullwalk.Input) ([]classify.Finding, error) {
+			conn, err := in.Dialer.DialContext(ctx, "tcp", in.Host+":443")
+			if err != nil {
+				return nil, err
+			}
+			defer conn.Close()
+			return nil, tls.Client(conn, &tls.Config{ServerName: in.Host, RootCAs: in.Roots, Time: in.Now}).HandshakeContext(ctx)
+		}, "connect"))
+		require.Equal(t, pullwalk.StatusOK, onlyStep(t, got.result, "corp/verifies").Status, "%s", got.result)
+	})
+}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -327,5 +329,95 @@ func TestRoundsWithADeafDialer(t *testing.T) {
 		requireSafe(t, w, res)
 		all := steps(res, pullwalk.StepRounds)
 		require.Contains(t, all[len(all)-1].Reason, "did not return")
+	})
+}
+
+// openConns counts the connections that are open.
+type openConns struct {
+	reach.Dialer
+	open *atomic.Int32
+}
+
+func (o openConns) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := o.Dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	o.open.Add(1)
+	return &counted{Conn: conn, open: o.open}, nil
+}
+
+type counted struct {
+	net.Conn
+	once sync.Once
+	open *atomic.Int32
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
+}
+
+// Every connection of a round is closed, also those that made up for the first.
+func TestRoundsCloseTheirConnections(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"ok", "refused ok ok ok ok"} {
+		inWorld(t, "", func(t *testing.T, w *world) {
+			var open atomic.Int32
+			w.opts.Rounds = 5
+			w.opts.Node.Dialer = openConns{moodyDialer{w.net.Dialer(), registryAddr, moodsOf(words)}, &open}
+			got := w.diagnoseWith(t)
+			require.NotEqual(t, pullwalk.StatusFailed, got.result.Verdict)
+			require.Zero(t, open.Load())
+		})
+	}
+}
+
+// A first connect that the caller's end cut short is not known, whatever other rounds
+// saw before.
+func TestAFirstRoundThatIsCutShort(t *testing.T) {
+	t.Parallel()
+	inWorld(t, "", func(t *testing.T, w *world) {
+		w.opts.Rounds = 3
+		w.opts.Node.Dialer = moodyDialer{w.net.Dialer(), registryAddr, moodsOf("silent ok")}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		res, err := pullwalk.Diagnose(ctx, w.image, &w.opts)
+		require.NoError(t, err)
+		requireSafe(t, w, res)
+		require.Equal(t, pullwalk.StatusInconclusive, res.Verdict)
+		for _, st := range steps(res, pullwalk.StepConnect) {
+			require.Equal(t, pullwalk.StatusInconclusive, st.Status)
+		}
+	})
+}
+
+// What stands in the way is the step, not its repetition.
+func TestRoundsBlockNothing(t *testing.T) {
+	t.Parallel()
+	inWorld(t, "zone 10.20.0.2 auth.corp.test none", func(t *testing.T, w *world) {
+		w.opts.Rounds = 3
+		got := w.diagnoseWith(t)
+		require.Equal(t, "---", rates(roundsOf(t, got, "auth.corp.test:443", "dns").Rounds))
+		require.Equal(t, classify.DNSNXDOMAIN, got.result.Primary.Cause)
+		for _, st := range steps(got.result, pullwalk.StepManifest) {
+			require.Equal(t, "dns@auth.corp.test:443", st.BlockedBy)
+		}
+	})
+}
+
+// The same of a lookup.
+func TestAFirstLookupThatIsCutShort(t *testing.T) {
+	t.Parallel()
+	inWorld(t, "", func(t *testing.T, w *world) {
+		w.opts.Rounds = 3
+		w.opts.Node.DNS = moodyNameserver{w.net.Exchanger(), "registry.corp.test", moodsOf("silent ok")}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		res, err := pullwalk.Diagnose(ctx, w.image, &w.opts)
+		require.NoError(t, err)
+		requireSafe(t, w, res)
+		require.Equal(t, pullwalk.StatusInconclusive, res.Verdict)
+		require.Equal(t, pullwalk.StatusInconclusive, onlyStep(t, res, pullwalk.StepDNS).Status)
 	})
 }
