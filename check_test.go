@@ -710,3 +710,26 @@ func TestRootsOfACheck(t *testing.T) {
 		require.Equal(t, pullwalk.StatusOK, onlyStep(t, got.result, "corp/verifies").Status, "%s", got.result)
 	})
 }
+
+// checkOf reads "check" of a scenario: ID LAYER NEED|- ok|warn|fail|panic.
+func checkOf(args []string) pullwalk.Check {
+	c := pullwalk.Check{ID: pullwalk.StepID(args[0]), Layer: classify.Layer(args[1])}
+	if args[2] != "-" {
+		c.Needs = []pullwalk.StepID{pullwalk.StepID(args[2])}
+	}
+	c.Run = func(context.Context, pullwalk.Input) ([]classify.Finding, error) {
+		switch args[3] {
+		case "ok":
+			return nil, nil
+		case "panic":
+			panic("an index out of range, asked with password=" + wrongPassword)
+		}
+		f := classify.New("x.egress-tag", "the node has no egress tag")
+		f.Owner, f.Remedy = classify.OwnerNetwork, "Tag the node pool."
+		if args[3] == "warn" {
+			f.Severity = classify.SeverityWarn
+		}
+		return []classify.Finding{f}, nil
+	}
+	return c
+}

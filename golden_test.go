@@ -75,6 +75,7 @@ type goldenStep struct {
 	Reason    string          `json:"reason,omitempty"`
 	ElapsedMS int64           `json:"elapsedMs,omitempty"`
 	Saw       string          `json:"saw,omitempty"`
+	Rounds    string          `json:"rounds,omitempty"` // see rates
 	Findings  []goldenFinding `json:"findings,omitempty"`
 }
 
@@ -136,7 +137,7 @@ func goldenSources(t testing.TB, sources []pullwalk.Source) (out []goldenSource)
 func goldenOf(st pullwalk.Step) goldenStep {
 	out := goldenStep{
 		ID: st.ID, Addr: st.Addr, Subject: short(st.Subject), Status: st.Status, BlockedBy: st.BlockedBy, Reason: st.Reason,
-		ElapsedMS: st.ElapsedMS, Saw: saw(st),
+		ElapsedMS: st.ElapsedMS, Saw: saw(st), Rounds: rates(st.Rounds),
 	}
 	for _, f := range st.Findings {
 		gf := goldenFinding{Cause: f.Cause, Severity: string(f.Severity), Endpoint: f.Endpoint, Operation: string(f.Operation), Summary: f.Summary, Alternatives: f.Alternatives}

@@ -201,7 +201,8 @@ func (l *lane) connects(first outcome, more *rounds) outcome {
 	if kept < 0 {
 		return first
 	}
-	first.Status, first.Findings, first.conn = StatusDegraded, findings, all[kept].conn
+	first.Status, first.Findings = StatusDegraded, findings
+	first.conn, first.Reach = all[kept].conn, all[kept].Reach // what the walk goes on with; the first is among the rounds
 	return first
 }
 

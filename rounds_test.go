@@ -421,3 +421,20 @@ func TestAFirstLookupThatIsCutShort(t *testing.T) {
 		require.Equal(t, pullwalk.StatusInconclusive, onlyStep(t, res, pullwalk.StepDNS).Status)
 	})
 }
+
+// checkRounds wants as many connects, or answers with addresses, as rounds that held.
+func (g *seen) checkRounds(t *testing.T, what string, e pullwalk.Endpoint, st pullwalk.Step) {
+	t.Helper()
+	held, served := strings.Count(rates(st.Rounds), "+"), 0
+	for _, d := range g.net.Dials() {
+		if d.Connected && d.Address == netip.AddrPortFrom(st.Addr, e.Port) {
+			served++
+		}
+	}
+	for _, q := range g.net.Questions() {
+		if st.Subject == "dns" && q.Type == "A" && q.RCode == "NOERROR" && strings.TrimSuffix(q.Name, ".") == e.Host {
+			served++
+		}
+	}
+	require.GreaterOrEqual(t, served, held, what)
+}

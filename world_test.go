@@ -60,6 +60,9 @@ const (
 //	option complete|connect|plain   pull mode; a world without TLS
 //	option late|audit|clock OFF     a day passes first; ask what more the identity may do; the node's clock is off
 //	option platform P|budget D|also HOST:PORT|expect PREFIX
+//	option rounds N
+//	moods ADDR:PORT|NAME WORD...    how connects or lookups fare in each tenth of a second, see rounds_test.go
+//	check ID LAYER NEED|- ok|warn|fail|panic   a check of the caller's own
 //	login KEY USER right|wrong|expired|swapped   one entry of the pull secret; default registry.corp.test reader right
 //	login none                      no pull secret
 //	secret NAME ..., plugin NAME ...   what a kubelet offers, instead of the pull secret; see kubelet_test.go
@@ -128,6 +131,7 @@ type world struct {
 	basic    *basicRegistry
 	proxies  []*proxy
 	breaking []lab.Fault
+	moody    [][]string
 	bodies   map[string]string
 	clock    func() time.Time // nil = right
 
@@ -192,6 +196,14 @@ func (w *world) link(path, target string) {
 // finish puts the options together.
 func (w *world) finish(t testing.TB) {
 	w.opts.Node = pullwalk.Node{FS: w.files, Router: w.net.Router(), Dialer: w.net.Dialer(), DNS: w.net.Exchanger(), Now: w.clock}
+	for _, m := range w.moody {
+		words := strings.Join(m[1:], " ")
+		if at, err := netip.ParseAddrPort(m[0]); err == nil {
+			w.opts.Node.Dialer = moodyDialer{w.opts.Node.Dialer, at, moodsOf(words)}
+		} else {
+			w.opts.Node.DNS = moodyNameserver{w.opts.Node.DNS, m[0], moodsOf(words)}
+		}
+	}
 	if w.noLogin || w.kubeletOf != nil {
 		return
 	}
@@ -276,6 +288,10 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 		w.link(args[0], args[1])
 	case "images":
 		w.file("var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db", emptyBolt())
+	case "moods":
+		w.moody = append(w.moody, args)
+	case "check":
+		w.opts.Checks = append(w.opts.Checks, checkOf(args))
 	case "event":
 		w.opts.Events = append(w.opts.Events, classify.EventRecord{Reason: args[0], Message: strings.Join(args[1:], " "), Node: "node-1"})
 	case "break":
@@ -307,6 +323,10 @@ func (w *world) option(t testing.TB, args []string) {
 		w.opts.Also = append(w.opts.Also, args[1])
 	case "expect":
 		w.opts.Expect = append(w.opts.Expect, netip.MustParsePrefix(args[1]))
+	case "rounds":
+		n, err := strconv.Atoi(args[1])
+		require.NoError(t, err)
+		w.opts.Rounds = n
 	case "budget":
 		d, err := time.ParseDuration(args[1])
 		require.NoError(t, err)
