@@ -42,6 +42,8 @@ func targetOf(u *url.URL, role endpoints.Role, foundBy string) (target, error) {
 		t.port = uint16(n)
 	case u.Scheme == "http":
 		t.port = 80
+	case wire.IsSOCKS(u): // RFC 1928, section 3
+		t.port = 1080
 	default:
 		t.port = 443
 	}
@@ -113,8 +115,9 @@ func (e *endpoint) record(s Step, index int) Step {
 // be traced to the endpoint in whose ladder it stands; a nameserver's finding
 // keeps the name that was looked up, and a tunnel is the proxy's to open.
 func (e *endpoint) place(id StepID, f classify.Finding) classify.Finding {
+	f = e.maybeProxys(f)
 	switch {
-	case id == StepTunnel && e.via != nil && f.Cause != classify.EndpointAddressDenied:
+	case e.blamesProxy(id, f):
 		f.Endpoint = e.via.hostPort()
 	case f.Layer == classify.LayerDNS:
 		if f.Endpoint == "" {

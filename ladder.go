@@ -109,7 +109,7 @@ func (e *endpoint) addresses(ctx context.Context, early chan<- []netip.Addr) loo
 	}
 	if e.proxy != nil {
 		for _, id := range []StepID{StepDNS, StepRoute, StepConnect} {
-			e.record(Step{ID: id, Status: StatusSkipped, Reason: "through proxy " + e.proxy.Host}, 0)
+			e.record(Step{ID: id, Status: StatusSkipped, Reason: "through proxy " + e.via.hostPort()}, 0)
 		}
 		e.d.climbing.Go(func() { e.judgeNoProxy(ctx) })
 		select {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/internal/wire"
 	"github.com/pullwalk/pullwalk/reach"
 )
 
@@ -43,8 +42,10 @@ func (l *lane) climb(ctx context.Context) {
 			switch id {
 			case StepRoute:
 				return outcome{Step: l.route(ctx)}
-			case StepConnect, StepTunnel:
-				return l.connect(ctx, id)
+			case StepConnect:
+				return l.connect(ctx)
+			case StepTunnel:
+				return l.tunnel(ctx)
 			default:
 				return l.tls(ctx, open)
 			}
@@ -110,25 +111,17 @@ func (l *lane) lookup(ctx context.Context) Step {
 	return settle(s, rep.Held(), rep.Inconclusive, rep.Findings())
 }
 
-func (l *lane) connect(ctx context.Context, id StepID) outcome {
-	s := Step{ID: id}
-	if addr, err := netip.ParseAddr(l.e.host); err == nil && id == StepTunnel {
-		// A proxy would ask the address on our behalf.
-		if s, denied := l.denied(s, addr); denied {
-			return outcome{Step: s}
-		}
-	}
+func (l *lane) connect(ctx context.Context) outcome {
+	s := Step{ID: StepConnect}
 	conn, rep, err := l.dial(ctx)
 	switch {
 	case rep != nil:
 		s.Reach = rep
 		s = settle(s, rep.Held(), rep.Inconclusive, l.named(rep.Findings()))
-	case err != nil && ctx.Err() != nil:
+	case ctx.Err() != nil:
 		s.Status, s.Reason = StatusInconclusive, reasonOf(ctx)
-	case err != nil:
-		s = settle(s, false, "", []classify.Finding{classify.Error(err)})
 	default:
-		s.Status = StatusOK
+		s = settle(s, false, "", []classify.Finding{classify.Error(err)})
 	}
 	return outcome{Step: s, conn: conn}
 }
@@ -153,15 +146,11 @@ func (l *lane) named(findings []classify.Finding) []classify.Finding {
 	return findings
 }
 
-// dial opens a connection to the lane's address and no other, or a tunnel
-// through the proxy. The report is nil through a proxy.
+// dial opens a connection to the lane's address and no other, or one through the
+// proxy. The report is nil through a proxy.
 func (l *lane) dial(ctx context.Context) (net.Conn, *reach.Report, error) {
-	if p := l.e.via; p != nil {
-		conn, err := p.open(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		conn, err = wire.Connect(ctx, conn, l.e.proxy, l.e.hostPort(), l.e.d.userAgent, l.e.d.limits.Header)
+	if l.e.via != nil {
+		conn, err := l.through(ctx)
 		return conn, nil, err
 	}
 	rep, conn, err := l.e.d.reach.Connect(ctx, l.addrPort())

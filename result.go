@@ -112,7 +112,7 @@ type Source struct {
 // Endpoint is one scheme, host and port that the pull touches, with the steps
 // that were taken there.
 type Endpoint struct {
-	Scheme  string           `json:"scheme"` // "https", "http"; "dns" for a nameserver
+	Scheme  string           `json:"scheme"` // "https", "http"; "dns" for a nameserver; "socks5" or "socks5h" for such a proxy
 	Host    string           `json:"host"`
 	Port    uint16           `json:"port"`
 	Roles   []endpoints.Role `json:"roles"`
@@ -130,7 +130,7 @@ const (
 	StepDNS       StepID = "dns"       // the name resolves as the runtime would resolve it
 	StepRoute     StepID = "route"     // the kernel has a route to the address
 	StepConnect   StepID = "connect"   // TCP connects
-	StepTunnel    StepID = "tunnel"    // the proxy opens a tunnel
+	StepTunnel    StepID = "tunnel"    // the proxy opens a tunnel, by CONNECT or SOCKS
 	StepTLS       StepID = "tls"       // TLS is verified
 	StepRounds    StepID = "rounds"    // lookups or connects made again, to show rates; only when asked for
 	StepPing      StepID = "ping"      // the registry's API answers; containerd never asks it

@@ -274,8 +274,8 @@ func (s *source) export() Source {
 	out.Verdict, out.Reason = s.judgeSteps()
 	for _, e := range s.snapshot() {
 		x := Endpoint{Scheme: e.scheme, Host: e.host, Port: e.port, Roles: e.roles, FoundBy: e.foundBy}
-		if e.proxy != nil {
-			x.Via = e.proxy.Host
+		if e.via != nil {
+			x.Via = e.via.hostPort()
 		}
 		for _, st := range e.sorted() {
 			x.Steps = append(x.Steps, st.Step)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -81,6 +80,9 @@ func (s *source) endpoint(ctx context.Context, t target) *endpoint {
 	s.endpoints = append(s.endpoints, e)
 	if t.role != endpoints.RoleProxy && t.scheme != schemeDNS {
 		e.proxy, e.via, e.unknown = s.proxyFor(ctx, t)
+		if e.forwarded() {
+			e.pool.Proxy = e.proxy
+		}
 	}
 	s.d.climbing.Go(func() { e.climb(ctx) })
 	s.startChecks(ctx, e, t)
@@ -104,35 +106,6 @@ func (s *source) newEndpoint(t target) *endpoint {
 	e := &endpoint{d: s.d, src: s, target: t, onlyHint: t.hint, roles: []endpoints.Role{t.role}, ready: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
 	e.pool = wire.Pool{Dial: e.open, Header: s.d.limits.Header, Idle: s.d.limits.Idle}
 	return e
-}
-
-// proxyFor returns the proxy that the runtime would use for t, or why it is not
-// known what lies behind. The caller holds s.mu.
-func (s *source) proxyFor(ctx context.Context, t target) (u *url.URL, via *endpoint, unknown string) {
-	u, err := s.d.view.Proxy(&url.URL{Scheme: t.scheme, Host: t.hostPort()})
-	if err != nil {
-		return nil, nil, "the proxy setting cannot be used: " + classify.Redact(err.Error(), 200)
-	}
-	if u == nil {
-		return nil, nil, ""
-	}
-	pt, err := targetOf(u, endpoints.RoleProxy, s.d.view.proxySource)
-	switch {
-	case err != nil:
-		return nil, nil, "the proxy setting cannot be used: " + err.Error()
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, nil, fmt.Sprintf("the proxy %s speaks %q, which is not spoken here", u.Host, u.Scheme)
-	case t.scheme == "http":
-		return nil, nil, "plain http through the proxy " + u.Host + " is asked in another form, which is not done here"
-	}
-	if e := s.find(pt); e != nil {
-		return u, e, ""
-	}
-	e := s.newEndpoint(pt)
-	s.endpoints = append(s.endpoints, e)
-	s.d.climbing.Go(func() { e.climb(ctx) })
-	s.startChecks(ctx, e, pt)
-	return u, e, ""
 }
 
 // judgeSettings says what the runtime's configuration for this registry amounts

@@ -80,7 +80,7 @@ const (
 //	basic ADDR:PORT [ADDR:PORT]     a registry that asks for Basic, instead of what listens there;
 //	                                it redirects blobs to plain http at the second address
 //	banner ADDR:PORT TEXT           a server that says so to whoever connects; a tilde is a space
-//	proxy ADDR:PORT works|refuses|login    a forward proxy
+//	proxy ADDR:PORT works|refuses|login [tls|socks]   a forward proxy; in TLS; of SOCKS 5
 //	stored                          the node's containerd holds the layers of the image already
 //	link PATH TARGET                a symbolic link of the node
 //	runtime NAME KEY=VALUE...       a runtime's process with that environment
@@ -277,7 +277,7 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 		}
 		w.basic = serveBasic(w, netip.MustParseAddrPort(args[0]), store)
 	case "proxy":
-		w.proxies = append(w.proxies, serveProxy(w, netip.MustParseAddrPort(args[0]), args[1]))
+		w.proxies = append(w.proxies, serveProxy(w, netip.MustParseAddrPort(args[0]), args[1], strings.Join(args[2:], "")))
 	case "runtime":
 		w.runtime(args[0], args[1:])
 	case "stored":

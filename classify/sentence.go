@@ -103,7 +103,7 @@ var sentences = map[Cause]string{
 	EndpointBlobHostForbidden:     "the object store {endpoint|'behind the registry'} answered {status|'403'} itself[ ({code})][: {message}]",
 	EndpointDownloadStalled:       "the download from {endpoint|'the blob host'} made no progress[ for {limit}]",
 	EndpointHTTP2StreamError:      "{endpoint|'the peer'} ended an HTTP/2 stream or connection[: {message}]",
-	EndpointProxyAuthRequired:     "the forward proxy wants credentials of its own before it lets through to {endpoint|'the host'}",
+	EndpointProxyAuthRequired:     "the forward proxy[ {proxy}] wants credentials of its own before it lets through to {url|endpoint|'the host'}",
 	EndpointProxyUnreachable:      "the forward proxy[ {endpoint}] cannot be reached[ ({errno})][ within {limit}]",
 	EndpointReadTimeout:           "the established connection to {endpoint|address|'the peer'}[ at {address}] went silent until the wait ended[ ({errno})]",
 	EndpointResponseHeaderTimeout: "{endpoint|'the host'} took the request but sent no response headers[ within {limit}]",

@@ -35,7 +35,7 @@ func (t *trip) dial(u *url.URL) func(context.Context) (net.Conn, error) {
 	}
 }
 
-var errPlainProxy = errors.New("plain http through a proxy is not walked")
+var errProxyScheme = errors.New("no runtime speaks this scheme to a proxy")
 
 // proxy returns the proxy for u, nil for none.
 func (t *trip) proxy(u *url.URL) (*url.URL, error) {
@@ -57,8 +57,8 @@ func (t *trip) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 		}
 		return conn, err
 	}
-	if u.Scheme != "https" {
-		return nil, &classify.StageError{Stage: classify.StageProxyConnect, Endpoint: u.Host, Err: errPlainProxy}
+	if proxy.Scheme != "http" && proxy.Scheme != "https" && !wire.IsSOCKS(proxy) {
+		return nil, &classify.StageError{Stage: classify.StageProxyConnect, Endpoint: u.Host, Err: errProxyScheme}
 	}
 	conn, err := t.c.connect(ctx, proxy)
 	if err != nil {
@@ -69,10 +69,16 @@ func (t *trip) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 		return nil, err
 	}
 	t.reached(proxy, conn)
-	if proxy.Scheme == "https" {
-		if conn, err = t.c.tls(ctx, proxy, conn, &tls.Config{RootCAs: t.c.Roots}); err != nil {
+	if proxy.Scheme == "https" { // with the settings of the source, as in one net/http transport
+		if conn, err = t.handshake(ctx, proxy, conn); err != nil {
 			return nil, err
 		}
+	}
+	switch {
+	case wire.Forward(proxy, u.Scheme):
+		return conn, nil
+	case wire.IsSOCKS(proxy):
+		return wire.SOCKS(ctx, conn, proxy, hostPort(u), t.c.Header)
 	}
 	return wire.Connect(ctx, conn, proxy, hostPort(u), cmp.Or(t.c.UserAgent, defaultAgent), t.c.Header)
 }

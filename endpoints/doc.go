@@ -80,8 +80,9 @@
 // roots, proxy and credential: that is for the caller to arrange. Header fields
 // from hosts.toml are named and not sent. That an image without an index is for
 // this platform is not looked at, because the runtime does not look either.
-// Unpacking, signature policies and lookaside stores are not looked at. Plain http
-// through a proxy is not walked by [Checker]. Aliases for short names are not read.
+// Unpacking, signature policies and lookaside stores are not looked at. Aliases for
+// short names are not read. What a proxy says of a host over plain http is told from
+// the host's own words only where the proxy marks its answer.
 // That a Range is served does not prove the plain request for the same layer, nor
 // the other way round; see [CompareRange].
 package endpoints

@@ -192,6 +192,10 @@ func (r *RequestReport) broken(ctx context.Context, stage classify.Stage, err er
 		r.unknown(denied.Error())
 		return
 	}
+	if errors.Is(err, errProxyScheme) {
+		r.unknown(classify.Redact(err.Error(), 200))
+		return
+	}
 	var answer *classify.HTTPAnswer // a proxy's, from the dialer
 	switch {
 	case staged:
@@ -259,6 +263,8 @@ func hostPort(u *url.URL) string {
 	case port != "":
 	case u.Scheme == "http":
 		port = "80"
+	case wire.IsSOCKS(u): // RFC 1928, section 3
+		port = "1080"
 	default:
 		port = "443"
 	}

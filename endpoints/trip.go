@@ -89,6 +89,9 @@ func (t *trip) pool(l *ledger, u *url.URL, role Role, foundBy string) (*host, er
 			return nil, errTooManyHosts
 		}
 		p = &host{Pool: wire.Pool{Dial: t.dial(u), Header: t.c.Header, Idle: t.c.Idle}, slots: make(chan struct{}, t.parallel())}
+		if proxy, err := t.proxy(u); err == nil && proxy != nil && wire.Forward(proxy, u.Scheme) {
+			p.Proxy = proxy
+		}
 		t.pools[key] = p
 	}
 	t.mu.Unlock()

@@ -124,7 +124,7 @@ func (c *conn) roundTrip(req *http.Request, p *Pool) (*http.Response, error) {
 	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 		return fail(unsent(req, err))
 	}
-	sent := req.Write(c.bw)
+	sent := p.write(req, c.bw)
 	if sent == nil {
 		sent = c.bw.Flush()
 	}

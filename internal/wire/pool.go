@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"sync"
 	"time"
@@ -53,6 +54,10 @@ type Pool struct {
 	Dial   func(ctx context.Context) (net.Conn, error) // nil = only what Put brings
 	Header time.Duration                               // limit for response headers; 0 = DefaultHeader
 	Idle   time.Duration                               // limit for a body without a byte; 0 = DefaultIdle
+	// Proxy is set where the connections lead to a forward proxy that is asked for
+	// plain http in the absolute form (RFC 9112, section 3.2.2); see [Forward]. nil
+	// = to the server itself.
+	Proxy *url.URL
 
 	mu     sync.Mutex
 	idle   []*conn
@@ -83,6 +88,14 @@ func (p *Pool) Close() {
 // RoundTrip sends req once. Errors are a [*classify.StageError], or what Dial
 // returned; when the request's context ended, its cause is wrapped.
 func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := p.roundTrip(req)
+	if err == nil && p.Proxy != nil {
+		return p.forwarded(resp)
+	}
+	return resp, err
+}
+
+func (p *Pool) roundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	if ctx.Err() != nil {
 		return nil, unsent(req, context.Cause(ctx))

@@ -1,0 +1,116 @@
+package pullwalk
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/wire"
+)
+
+// proxyFor returns the proxy that the runtime would use for t, or why it is not
+// known what lies behind. The caller holds s.mu.
+func (s *source) proxyFor(ctx context.Context, t target) (u *url.URL, via *endpoint, unknown string) {
+	u, err := s.d.view.Proxy(&url.URL{Scheme: t.scheme, Host: t.hostPort()})
+	if err != nil {
+		return nil, nil, "the proxy setting cannot be used: " + classify.Redact(err.Error(), 200)
+	}
+	if u == nil {
+		return nil, nil, ""
+	}
+	pt, err := targetOf(u, endpoints.RoleProxy, s.d.view.proxySource)
+	switch {
+	case err != nil:
+		return nil, nil, "the proxy setting cannot be used: " + err.Error()
+	case u.Scheme != "http" && u.Scheme != "https" && !wire.IsSOCKS(u):
+		return nil, nil, "the proxy " + u.Host + " has the scheme " + classify.Redact(u.Scheme, 32) + ", which no runtime speaks to a proxy"
+	}
+	if e := s.find(pt); e != nil {
+		return u, e, ""
+	}
+	e := s.newEndpoint(pt)
+	s.endpoints = append(s.endpoints, e)
+	s.d.climbing.Go(func() { e.climb(ctx) })
+	s.startChecks(ctx, e, pt)
+	return u, e, ""
+}
+
+// forwarded says that requests for e are made of the proxy itself, in the absolute
+// form, instead of through a tunnel.
+func (e *endpoint) forwarded() bool { return e.proxy != nil && wire.Forward(e.proxy, e.scheme) }
+
+// tunnel is the rung that stands for route and connection behind a proxy.
+func (l *lane) tunnel(ctx context.Context) outcome {
+	s := Step{ID: StepTunnel}
+	if addr, err := netip.ParseAddr(l.e.host); err == nil { // the proxy would ask the address on our behalf
+		if s, denied := l.denied(s, addr); denied {
+			return outcome{Step: s}
+		}
+	}
+	conn, err := l.through(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		s.Status, s.Reason = StatusInconclusive, reasonOf(ctx)
+	case err != nil:
+		s = settle(s, false, "", []classify.Finding{l.e.untunneled(err)})
+	case l.e.forwarded():
+		s.Status, s.Reason = StatusSkipped, "plain http is asked of the proxy itself"
+	default:
+		s.Status = StatusOK
+	}
+	return outcome{Step: s, conn: conn}
+}
+
+// untunneled says to where there is no tunnel: the exchange knows only its peer,
+// the proxy.
+func (e *endpoint) untunneled(err error) classify.Finding {
+	f := classify.Error(err)
+	var stage *classify.StageError
+	if f.Cause != classify.EndpointProxyRefusedConnect || !errors.As(err, &stage) {
+		return f
+	}
+	own := *stage
+	own.Endpoint = e.hostPort()
+	return classify.Error(&own)
+}
+
+// through opens one more connection to what lies behind the proxy.
+func (l *lane) through(ctx context.Context) (net.Conn, error) {
+	e := l.e
+	conn, err := e.via.open(ctx)
+	switch {
+	case err != nil || e.forwarded():
+		return conn, err
+	case wire.IsSOCKS(e.proxy):
+		return wire.SOCKS(ctx, conn, e.proxy, e.hostPort(), e.d.limits.Header)
+	}
+	return wire.Connect(ctx, conn, e.proxy, e.hostPort(), e.d.userAgent, e.d.limits.Header)
+}
+
+// blamesProxy says that a finding is about the proxy in between and not about the
+// host behind it.
+func (e *endpoint) blamesProxy(id StepID, f classify.Finding) bool {
+	if e.via == nil || f.Cause == classify.EndpointAddressDenied {
+		return false
+	}
+	return id == StepTunnel || f.Cause == classify.EndpointProxyAuthRequired || f.Cause == classify.EndpointProxyRefusedConnect
+}
+
+// maybeProxys adds the other reading of an answer to a request in the absolute
+// form: a proxy that is forbidden the host, or does not reach it, answers in its
+// place, and few mark such an answer as theirs.
+func (e *endpoint) maybeProxys(f classify.Finding) classify.Finding {
+	other := classify.EndpointProxyRefusedConnect
+	switch f.Fact(classify.FactStatus) {
+	case "403", "502", "503", "504":
+		if e.forwarded() && f.Severity == classify.SeverityFail && f.Cause != other && !slices.Contains(f.Alternatives, other) {
+			f.Alternatives = append(slices.Clone(f.Alternatives), other)
+		}
+	}
+	return f
+}
