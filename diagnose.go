@@ -65,7 +65,7 @@ type Options struct {
 	OnStep     func(Step)
 	OnProgress func(Progress)
 
-	Concurrency int    // parallel blob requests; 0 = 3, as the runtimes
+	Concurrency int    // parallel blob requests at one host; 0 = as the runtime: 3, CRI-O 6
 	Limits      Limits // per-step limits; zero = the defaults
 	UserAgent   string // "" = "pullwalk"
 
@@ -114,7 +114,6 @@ const (
 	defaultDNS            = 5 * time.Second  // resolv.conf(5): timeout:5
 	defaultConnect        = 5 * time.Second  // SYN at 0, 1 and 3 s
 	defaultTLS            = 10 * time.Second // net/http's handshake limit, which the runtimes keep
-	defaultConcurrency    = 3                // parallel layers of containerd and docker
 	budgetShare           = 4                // no step gets more than this part of the budget
 	maxEndpoints          = 32               // more hosts than any registry uses
 	maxKeychain           = 10 * time.Second // a credential helper that hangs is not waited for

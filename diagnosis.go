@@ -1,6 +1,7 @@
 package pullwalk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -38,7 +39,7 @@ type diagnosis struct {
 	reach     *reach.Checker
 	settings  dnscheck.Settings
 	notify    *notifier
-	slots     chan struct{} // parallel blob requests
+	parallel  int // blob requests at one host
 	climbing  sync.WaitGroup
 	checking  sync.WaitGroup // the caller's own checks
 	over      chan struct{}  // closed when all but those has ended
@@ -74,7 +75,6 @@ func newDiagnosis(image string, opts *Options) (*diagnosis, error) {
 	o.fillIn()
 	d.hurried = o.Budget/budgetShare < defaultTLS
 	d.budget, d.limits, d.userAgent, d.allow = o.Budget, o.Limits, o.UserAgent, o.AllowAddr
-	d.slots = make(chan struct{}, o.Concurrency)
 	d.identity = "anonymous"
 	return d, nil
 }
@@ -90,9 +90,6 @@ func (o *Options) fillIn() {
 		if o.Pull == Complete {
 			o.Budget = defaultBudgetComplete
 		}
-	}
-	if o.Concurrency == 0 {
-		o.Concurrency = defaultConcurrency
 	}
 	if o.UserAgent == "" {
 		o.UserAgent = "pullwalk"
@@ -173,6 +170,7 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 	}
 	d.store = f.store
 	d.view, d.settings, d.way = f.view, f.settings, endpoints.WayOf(f.view.runtime.Name)
+	d.parallel = cmp.Or(d.opts.Concurrency, d.way.Parallel())
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}
 	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect}
 	d.notify = newNotifier(&d.opts)

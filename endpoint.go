@@ -28,6 +28,8 @@ type target struct {
 	role         endpoints.Role
 	foundBy      string
 	hint         bool // only expected in this pull
+	known        bool // a hint by what is known of a provider, and not by the caller
+	ownRoots     bool // none of the source's TLS settings hold, only the node's roots
 }
 
 // targetOf reads a URL that the reference, a challenge or a redirect gave.
@@ -71,7 +73,8 @@ type endpoint struct {
 	through   *lane  // the first lane that held all the way
 	blockedBy string // the first failure, when no lane is through
 
-	pool wire.Pool
+	pool  wire.Pool
+	turns chan struct{} // requests for blobs at once
 
 	mu       sync.Mutex
 	steps    []step
@@ -201,10 +204,14 @@ func (e *endpoint) open(ctx context.Context) (net.Conn, error) {
 func (e *endpoint) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 	first := make(chan net.Conn, 1)
 	first <- open
+	settings := e.src.tls
+	if e.ownRoots {
+		settings = tlsSettings{}
+	}
 	return &tlsauth.Checker{
 		Hellos: e.d.hellos(),
 		Roots:  e.d.view.Node.Roots, Trust: e.d.view.roots, FS: e.d.view.FS,
-		CA: e.src.tls.ca, CASource: e.src.tls.by, ClientPairs: e.src.tls.pairs, SkipVerify: e.src.tls.skipVerify,
+		CA: settings.ca, CASource: settings.by, ClientPairs: settings.pairs, SkipVerify: settings.skipVerify,
 		RuntimeStarted: e.d.view.runtime.Started, Seen: &e.d.seen, Segments: e.segments(), Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
 		Dialer: tlsauth.DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			select {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -104,12 +105,15 @@ func (w *world) labFault(t testing.TB, args []string) lab.Fault {
 
 // say reads "HOST METHOD PATH STATUS [HEADER:VALUE]... [@BODY]": one answer to all
 // requests of that method whose path begins so (a path that ends in $ is meant
-// whole), with METHOD+auth only to those with an Authorization. A tilde stands for
-// a space.
+// whole), with METHOD+auth only to those with an Authorization, with METHOD+range
+// to those with a Range, with METHOD+once to the first of them alone. A tilde stands for a
+// space.
 func (w *world) say(t testing.TB, args []string) lab.Fault {
 	t.Helper()
 	host, method, path := w.host(t, args[0]), args[1], args[2]
-	method, authorized := strings.CutSuffix(method, "+auth")
+	method, only, _ := strings.Cut(method, "+")
+	authorized, ranged, once := strings.Contains(only, "auth"), strings.Contains(only, "range"), strings.Contains(only, "once")
+	var before atomic.Bool
 	path, whole := strings.CutSuffix(path, "$")
 	status, err := strconv.Atoi(args[3])
 	require.NoError(t, err)
@@ -125,7 +129,10 @@ func (w *world) say(t testing.TB, args []string) lab.Fault {
 		header.Set(key, strings.ReplaceAll(value, "~", " "))
 	}
 	return lab.Answers(host, func(rw http.ResponseWriter, r *http.Request) bool {
-		if r.Method != method || !strings.HasPrefix(r.URL.Path, path) || whole && r.URL.Path != path || authorized && r.Header.Get("Authorization") == "" {
+		if r.Method != method || !strings.HasPrefix(r.URL.Path, path) || whole && r.URL.Path != path || authorized && r.Header.Get("Authorization") == "" || ranged && r.Header.Get("Range") == "" {
+			return false
+		}
+		if once && before.Swap(true) {
 			return false
 		}
 		maps.Copy(rw.Header(), header)

@@ -62,6 +62,7 @@ type goldenEndpoint struct {
 	Roles    string            `json:"roles"`
 	Via      string            `json:"via,omitempty"`
 	FoundBy  string            `json:"foundBy"`
+	Hint     bool              `json:"hint,omitempty"`
 	Steps    []json.RawMessage `json:"steps"`
 }
 
@@ -76,6 +77,7 @@ type goldenStep struct {
 	ElapsedMS int64           `json:"elapsedMs,omitempty"`
 	Saw       string          `json:"saw,omitempty"`
 	Rounds    string          `json:"rounds,omitempty"` // see rates
+	Retry     string          `json:"retry,omitempty"`
 	Findings  []goldenFinding `json:"findings,omitempty"`
 }
 
@@ -123,7 +125,7 @@ func goldenSources(t testing.TB, sources []pullwalk.Source) (out []goldenSource)
 			for _, role := range e.Roles {
 				roles = append(roles, string(role))
 			}
-			ge := goldenEndpoint{Endpoint: e.Scheme + "://" + e.HostPort(), Roles: strings.Join(roles, " "), Via: e.Via, FoundBy: e.FoundBy, Steps: []json.RawMessage{}}
+			ge := goldenEndpoint{Endpoint: e.Scheme + "://" + e.HostPort(), Roles: strings.Join(roles, " "), Via: e.Via, FoundBy: e.FoundBy, Hint: e.Hint, Steps: []json.RawMessage{}}
 			for _, st := range e.Steps {
 				ge.Steps = append(ge.Steps, line(t, goldenOf(st)))
 			}
@@ -138,6 +140,9 @@ func goldenOf(st pullwalk.Step) goldenStep {
 	out := goldenStep{
 		ID: st.ID, Addr: st.Addr, Subject: short(st.Subject), Status: st.Status, BlockedBy: st.BlockedBy, Reason: st.Reason,
 		ElapsedMS: st.ElapsedMS, Saw: saw(st), Rounds: rates(st.Rounds),
+	}
+	if r := st.Retry; r != nil {
+		out.Retry = fmt.Sprintf("%d requests, %d ms apart in all: %s", r.Requests, r.WaitMS, r.What)
 	}
 	for _, f := range st.Findings {
 		gf := goldenFinding{Cause: f.Cause, Severity: string(f.Severity), Endpoint: f.Endpoint, Operation: string(f.Operation), Summary: f.Summary, Alternatives: f.Alternatives}

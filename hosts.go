@@ -17,7 +17,7 @@ func (r *Result) Hosts() []HostUse {
 			if e.Scheme == schemeDNS {
 				continue
 			}
-			u := HostUse{Host: e.HostPort(), Scheme: e.Scheme, Roles: e.Roles, Via: e.Via, Addresses: e.addresses()}
+			u := HostUse{Host: e.HostPort(), Scheme: e.Scheme, Roles: e.Roles, Via: e.Via, Hint: e.Hint, Addresses: e.addresses()}
 			for _, role := range also {
 				if !slices.Contains(u.Roles, role) {
 					u.Roles = append(slices.Clone(u.Roles), role)
@@ -25,6 +25,7 @@ func (r *Result) Hosts() []HostUse {
 			}
 			u.Private = len(u.Addresses) > 0 && !slices.ContainsFunc(u.Addresses, func(a netip.Addr) bool { return !a.IsPrivate() && !a.IsLoopback() })
 			if i := slices.IndexFunc(out, func(h HostUse) bool { return h.Host == u.Host && h.Scheme == u.Scheme }); i >= 0 {
+				out[i].Hint = out[i].Hint && u.Hint
 				for _, role := range u.Roles {
 					if !slices.Contains(out[i].Roles, role) {
 						out[i].Roles = append(slices.Clone(out[i].Roles), role)

@@ -226,6 +226,15 @@ func alternatives(findings []classify.Finding) []classify.Finding {
 	return out
 }
 
+// mentioned leaves nothing of findings but the mention.
+func mentioned(findings []classify.Finding) []classify.Finding {
+	out := slices.Clone(findings)
+	for i := range out {
+		out[i].Severity = classify.SeverityInfo
+	}
+	return out
+}
+
 func warned(findings []classify.Finding) []classify.Finding {
 	out := slices.Clone(findings)
 	for i := range out {

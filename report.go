@@ -117,6 +117,7 @@ func (r *Result) sections() []section {
 	}
 	add("Not known", r.Inconclusive)
 	add("Blocked behind", r.blocked()...)
+	add("Repeated", r.repeats()...)
 	var also, warnings, notes []string
 	for i, f := range r.Findings {
 		line := fmt.Sprintf("[%s] %s", f.Layer, f.Error())
@@ -159,6 +160,9 @@ func (r *Result) blocked() []string {
 	behind := map[string][]string{}
 	for _, s := range r.Sources {
 		for _, e := range s.Endpoints {
+			if e.Hint && r.Verdict.passes() {
+				continue // the pull did not come there
+			}
 			for _, st := range e.Steps {
 				if st.Status != StatusBlocked || st.Addr.IsValid() {
 					continue
@@ -176,6 +180,21 @@ func (r *Result) blocked() []string {
 	var out []string
 	for _, b := range by {
 		out = append(out, fmt.Sprintf("%s: %s", b, strings.Join(behind[b], ", ")))
+	}
+	return out
+}
+
+// repeats lists what the runtime does by itself after what failed, each kind once.
+func (r *Result) repeats() []string {
+	var out []string
+	for _, s := range r.Sources {
+		for _, e := range s.Endpoints {
+			for _, st := range e.Steps {
+				if st.Retry != nil && !slices.Contains(out, st.Retry.What) {
+					out = append(out, st.Retry.What)
+				}
+			}
+		}
 	}
 	return out
 }
@@ -224,6 +243,9 @@ func (r *Result) hosts() []string {
 		}
 		if h.Via != "" {
 			line += " via proxy " + h.Via
+		}
+		if h.Hint {
+			line += ", not seen in this pull"
 		}
 		out = append(out, line)
 	}

@@ -118,7 +118,11 @@ type Endpoint struct {
 	Roles   []endpoints.Role `json:"roles"`
 	Via     string           `json:"via,omitempty"`     // the proxy in between, host:port
 	FoundBy string           `json:"foundBy,omitempty"` // who led there
-	Steps   []Step           `json:"steps"`
+	// Hint says that this pull was only expected to touch the endpoint, by the caller
+	// or by what is known of the registry's provider, and was not seen to. Its steps
+	// can warn and never fail the pull.
+	Hint  bool   `json:"hint,omitempty"`
+	Steps []Step `json:"steps"`
 }
 
 // StepID names a kind of step. Ours never contain a slash.
@@ -156,8 +160,11 @@ type Step struct {
 	Addr netip.Addr `json:"addr,omitzero"`
 	// BlockedBy is the first failure that stands in the way, not the nearest:
 	// "connect@auth.corp.test:443[10.20.0.4]".
-	BlockedBy string             `json:"blockedBy,omitempty"`
-	Reason    string             `json:"reason,omitempty"` // why skipped or inconclusive
+	BlockedBy string `json:"blockedBy,omitempty"`
+	Reason    string `json:"reason,omitempty"` // why skipped or inconclusive
+	// Retry is what the runtime repeats by itself after the failure that was seen
+	// here; nil = it asks once. A failure that one repetition mended is a warning.
+	Retry     *endpoints.Retry   `json:"retry,omitempty"`
 	ElapsedMS int64              `json:"elapsedMs"`
 	Findings  []classify.Finding `json:"findings,omitempty"`
 	// Rounds is set on a step rounds: the lookups or connects in the order in which
@@ -208,4 +215,5 @@ type HostUse struct {
 	Addresses []netip.Addr     `json:"addresses,omitempty"`
 	Private   bool             `json:"private"` // every address is private (RFC 1918, RFC 4193) or loopback
 	Via       string           `json:"via,omitempty"`
+	Hint      bool             `json:"hint,omitempty"` // expected, and not seen in this pull
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/endpoints"
 )
 
 // distinct drops findings that say the same in the same words: of one place, or
@@ -87,6 +88,9 @@ func (s *source) outcome(wanted func(Step) bool) (Status, string) {
 				continue
 			}
 			if e.isHint() {
+				if e.known && s.sawAll() {
+					continue // nothing was lacking
+				}
 				degraded = degraded || hasSeverity(st.Findings, classify.SeverityWarn) || hasSeverity(st.Findings, classify.SeverityFail)
 				continue
 			}
@@ -222,7 +226,8 @@ func (d *diagnosis) blameResolverRoute(sources []*source) {
 }
 
 // settleHints turns what failed at hosts that the pull did not come to into
-// warnings. Only now it is known which these are.
+// warnings, and where it came to its end without a host that is only known to be
+// usual, into notes. Only now it is known which these are.
 func settleHints(sources []*source) {
 	for _, s := range sources {
 		for _, e := range s.endpoints {
@@ -231,6 +236,9 @@ func settleHints(sources []*source) {
 			}
 			for i := range e.steps {
 				e.steps[i].Findings = warned(e.steps[i].Findings)
+				if e.known && s.sawAll() {
+					e.steps[i].Findings = mentioned(e.steps[i].Findings)
+				}
 			}
 		}
 	}
@@ -273,7 +281,7 @@ func (s *source) export() Source {
 	out := Source{Host: s.cfg.Host, Kind: s.cfg.Kind}
 	out.Verdict, out.Reason = s.judgeSteps()
 	for _, e := range s.snapshot() {
-		x := Endpoint{Scheme: e.scheme, Host: e.host, Port: e.port, Roles: e.roles, FoundBy: e.foundBy}
+		x := Endpoint{Scheme: e.scheme, Host: e.host, Port: e.port, Roles: e.roles, FoundBy: e.foundBy, Hint: e.expected()}
 		if e.via != nil {
 			x.Via = e.via.hostPort()
 		}
@@ -283,6 +291,16 @@ func (s *source) export() Source {
 		out.Endpoints = append(out.Endpoints, x)
 	}
 	return out
+}
+
+// sawAll says that every host of the pull was met, so that a hint which is none of
+// them was not needed.
+func (s *source) sawAll() bool { return s.finished && s.d.opts.Pull != Connect }
+
+// expected says that the pull was only said to touch the endpoint, by the caller or
+// by what is known, and was not seen to.
+func (e *endpoint) expected() bool {
+	return e.isHint() && (e.known || e.role == endpoints.RoleAlso)
 }
 
 // compareHosts adds what only the names of one pull together show to the lookups

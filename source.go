@@ -103,7 +103,7 @@ func (s *source) find(t target) *endpoint {
 }
 
 func (s *source) newEndpoint(t target) *endpoint {
-	e := &endpoint{d: s.d, src: s, target: t, onlyHint: t.hint, roles: []endpoints.Role{t.role}, ready: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
+	e := &endpoint{d: s.d, src: s, target: t, onlyHint: t.hint, roles: []endpoints.Role{t.role}, turns: make(chan struct{}, s.d.parallel), ready: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
 	e.pool = wire.Pool{Dial: e.open, Header: s.d.limits.Header, Idle: s.d.limits.Idle}
 	return e
 }

@@ -136,6 +136,8 @@ func reasonOf(ctx context.Context) string {
 		return "the budget ended"
 	case errors.Is(cause, context.DeadlineExceeded):
 		return "the caller's deadline passed"
+	case errors.Is(cause, errNotTouched):
+		return errNotTouched.Error()
 	}
 	return "canceled by the caller"
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -28,6 +27,7 @@ func (s *source) walk(ctx context.Context) {
 	reg := s.endpoint(ctx, t)
 	s.recordSettings(reg)
 	s.recordPlan(reg)
+	defer s.hints(ctx, base)()
 	w := s.cfg.Walk(s.ref, s.d.way)
 	w.Base, w.UserAgent = base, s.d.userAgent
 
@@ -121,7 +121,7 @@ func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, 
 	subject := cmp.Or(s.ref.Digest, s.ref.Tag)
 	ask := func(method string) Step {
 		st := Step{ID: StepResolve, Subject: subject}
-		return reg.request(ctx, st, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+		return s.persist(ctx, reg, st, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 			s.d.countManifest()
 			r := w.Resolve(ctx, rt, method)
 			if r.NeedsToken() && w.Authorization == "" {
@@ -175,7 +175,7 @@ func (s *source) followManifest(ctx context.Context, w *endpoints.Walk, st Step,
 			return Step{}, nil
 		}
 		ask := Step{ID: st.ID, Subject: st.Subject}
-		out := e.request(ctx, ask, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+		out := s.persist(ctx, e, ask, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 			s.d.countManifest()
 			r, m := w.FollowManifest(ctx, rt, prev)
 			return outcome{Step: requestStatus(ask, r), manifest: m}
@@ -220,7 +220,7 @@ const maxIndexes = 4
 
 // manifest fetches one manifest by digest, following redirects by hand.
 func (s *source) manifest(ctx context.Context, reg *endpoint, w *endpoints.Walk, digest, mediaType string, index int) *endpoints.Manifest {
-	out := reg.request(ctx, Step{ID: StepManifest, Subject: digest}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+	out := s.persist(ctx, reg, Step{ID: StepManifest, Subject: digest}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 		s.d.countManifest()
 		r, m := w.Manifest(ctx, rt, digest, mediaType)
 		return outcome{Step: requestStatus(Step{ID: StepManifest, Subject: digest}, r), manifest: m}
@@ -233,104 +233,4 @@ func (s *source) manifest(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 		return nil
 	}
 	return m
-}
-
-// blobs asks for the configuration and every layer, a few at a time as the
-// runtimes do.
-func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m *endpoints.Manifest) {
-	mode := endpoints.First64K
-	if s.d.opts.Pull == Complete {
-		mode = endpoints.Whole
-	}
-	list := m.Blobs()
-	reports := make([]*endpoints.RequestReport, len(list))
-	var wg sync.WaitGroup
-	for i, blob := range list {
-		id := StepLayer
-		if i == 0 {
-			id = StepConfig
-		}
-		select { // here and not in the goroutine, so that they begin in their order
-		case s.d.slots <- struct{}{}:
-		case <-ctx.Done():
-			reg.record(Step{ID: id, Subject: blob.Digest, Status: StatusInconclusive, Reason: reasonOf(ctx)}, i)
-			continue
-		}
-		wg.Go(func() {
-			defer func() { <-s.d.slots }()
-			reports[i] = s.blob(ctx, reg, w, id, blob, mode, i)
-		})
-	}
-	wg.Wait()
-	s.finished = true
-	if mode == endpoints.Whole {
-		s.proof = proofOf(s.digest, s.inStore, reports)
-	}
-}
-
-// maxResumes bounds how often one blob is taken up again.
-const maxResumes = 8
-
-// proofOf is nil unless every report says that all bytes came and their digest
-// was right.
-func proofOf(digest string, inStore int, reports []*endpoints.RequestReport) *Proof {
-	p := &Proof{Digest: digest, Layers: len(reports) - 1, InNodeStore: inStore}
-	for _, r := range reports {
-		if r == nil || !r.Complete {
-			return nil
-		}
-		p.Bytes += r.Bytes
-	}
-	return p
-}
-
-// blob follows one blob from the registry to where its bytes are. It returns the
-// last report, nil if a hop could not be asked.
-func (s *source) blob(ctx context.Context, reg *endpoint, w *endpoints.Walk, id StepID, blob endpoints.Descriptor, mode endpoints.Mode, index int) *endpoints.RequestReport {
-	e, r := reg, (*endpoints.RequestReport)(nil)
-	var broken *endpoints.RequestReport // a download that broke off and is taken up again
-	renewed, resumed := false, 0
-	for authorization := s.auth.current(ctx, ""); ; {
-		prev := r
-		st := e.request(ctx, Step{ID: id, Subject: blob.Digest}, func(ctx context.Context, rt http.RoundTripper, wt *watch) outcome {
-			own := *w
-			own.OnBytes, own.Authorization = wt.heard, authorization
-			var r *endpoints.RequestReport
-			switch {
-			case prev == nil && broken != nil:
-				r = own.Resume(ctx, rt, broken, blob)
-			case prev == nil:
-				r = own.Blob(ctx, rt, blob, mode)
-			default:
-				r = own.Follow(ctx, rt, prev, blob, mode)
-			}
-			return outcome{Step: requestStatus(Step{ID: id, Subject: blob.Digest}, r)}
-		}).Step
-		if prev == nil && !renewed && st.Request != nil && st.Request.Status == http.StatusUnauthorized {
-			// The token may have run out during a long download: the runtime fetches
-			// another and asks again.
-			if next := s.auth.current(ctx, authorization); next != authorization {
-				authorization, renewed = next, true
-				continue
-			}
-		}
-		if got := st.Request; got != nil && got.Resumable() && resumed < maxResumes && (broken == nil || got.Bytes > broken.Bytes) {
-			// As the runtimes: from the byte that is missing, while there is progress.
-			e, r, broken = reg, nil, got
-			resumed++
-			continue
-		}
-		st = e.record(st, index)
-		r = st.Request
-		if r == nil || !st.Status.passes() || r.Redirect() == nil {
-			return r
-		}
-		t, err := targetOf(r.Redirect(), endpoints.RoleBlob, "a redirect of "+r.Host)
-		if err == nil {
-			e = s.endpoint(ctx, t)
-		}
-		if err != nil || e == nil {
-			return nil // the report already says what is wrong with the Location, or the overflow is told
-		}
-	}
 }

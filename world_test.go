@@ -59,6 +59,7 @@ const (
 //	image REF                       default registry.corp.test/team/app:v1; DIGEST is that of the image
 //	option complete|connect|plain   pull mode; a world without TLS
 //	option late|audit|clock OFF     a day passes first; ask what more the identity may do; the node's clock is off
+//	option layers BYTES...          the sizes of the image's layers
 //	option platform P|budget D|also HOST:PORT|expect PREFIX
 //	option rounds N
 //	moods ADDR:PORT|NAME WORD...    how connects or lookups fare in each tenth of a second, see rounds_test.go
@@ -77,6 +78,7 @@ const (
 //	net silent|refuse|reset|mute|unreachable ADDR:PORT
 //	net cut|hang|hole-up|hole-down|drop-large ADDR:PORT BYTES
 //	serve registry|token|blobs ADDR:PORT   one more listener
+//	name registry|token|blobs NAME  another name for it, in the zone and in its certificate, instead of its own
 //	basic ADDR:PORT [ADDR:PORT]     a registry that asks for Basic, instead of what listens there;
 //	                                it redirects blobs to plain http at the second address
 //	banner ADDR:PORT TEXT           a server that says so to whoever connects; a tilde is a space
@@ -130,6 +132,7 @@ type world struct {
 	closers  []func()
 	basic    *basicRegistry
 	proxies  []*proxy
+	names    map[string]*lab.Host
 	breaking []lab.Fault
 	moody    [][]string
 	bodies   map[string]string
@@ -147,7 +150,7 @@ func newWorld(t testing.TB, statements string, node, bodies map[string]string) *
 	w := &world{net: simnet.New(), zones: map[netip.AddrPort]bool{}, image: "registry.corp.test/team/app:v1", bodies: bodies}
 	w.opts.Platform = "linux/amd64"
 	var err error
-	w.lab, err = lab.New(lab.Options{Plain: strings.Contains(statements, "option plain")})
+	w.lab, err = lab.New(lab.Options{Plain: strings.Contains(statements, "option plain"), LayerSizes: layerSizes(t, statements)})
 	require.NoError(t, err)
 	w.files = fstest.MapFS{}
 	w.file("etc/resolv.conf", "nameserver 10.20.0.2\n")
@@ -270,6 +273,8 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 		w.fault(t, args)
 	case "serve":
 		w.host(t, args[0]).Serve(w.net.Listen(netip.MustParseAddrPort(args[1])))
+	case "name":
+		w.rename(t, args[0], args[1])
 	case "basic":
 		var store netip.AddrPort
 		if len(args) > 1 {
@@ -308,7 +313,7 @@ func (w *world) option(t testing.TB, args []string) {
 		w.opts.Pull = pullwalk.Complete
 	case "connect":
 		w.opts.Pull = pullwalk.Connect
-	case "plain":
+	case "plain", "layers":
 	case "platform":
 		w.opts.Platform = args[1]
 	case "late":
@@ -334,6 +339,33 @@ func (w *world) option(t testing.TB, args []string) {
 	default:
 		t.Fatalf("unknown option %q", args[0])
 	}
+}
+
+// layerSizes reads "option layers"; nil without.
+func layerSizes(t testing.TB, statements string) (sizes []int) {
+	for line := range strings.Lines(statements) {
+		words, ok := strings.CutPrefix(line, "option layers ")
+		if !ok {
+			continue
+		}
+		for _, word := range strings.Fields(words) {
+			n, err := strconv.Atoi(word)
+			require.NoError(t, err)
+			sizes = append(sizes, n)
+		}
+	}
+	return sizes
+}
+
+func (w *world) rename(t testing.TB, host, name string) {
+	h := w.host(t, host)
+	addr := map[*lab.Host]netip.AddrPort{w.lab.Registry: registryAddr, w.lab.Token: tokenAddr, w.lab.Blobs: blobsAddr}[h].Addr()
+	w.net.Zone(nameserverAddr).Add(name, addr)
+	h.SetCertificate(w.lab.Certificate(name))
+	if w.names == nil {
+		w.names = map[string]*lab.Host{}
+	}
+	w.names[name] = h
 }
 
 func (w *world) zone(t testing.TB, args []string) {

@@ -99,7 +99,7 @@ var endpointEntries = []Info{
 		Cause:      EndpointForeignLayerURL,
 		Owner:      OwnerNetwork,
 		Title:      "a layer names a host of its own, outside the registry",
-		Look:       "The `urls` of the layer in the manifest: Windows base layers point at Microsoft's content hosts. The runtime asks there first; containerd goes on to the registry only if that fails.",
+		Look:       "The `urls` of the layer in the manifest: Windows base layers point at Microsoft's content hosts. The runtime asks there first; containerd goes on to the registry after a 404 only, CRI-O never.",
 		Remedy:     "Open the named host for the nodes, or push the image with its foreign layers included (`--allow-nondistributable-artifacts`), so that the registry itself has the bytes.",
 		NotFixedBy: "Mirrors and registry rules: they apply to the registry's own hosts, and this URL is taken from the manifest as it stands. Copying the tag alone leaves the layer where it was.",
 		Ref:        "https://github.com/opencontainers/image-spec/blob/main/descriptor.md",

@@ -22,16 +22,16 @@ func (c *Checker) allow() func(netip.AddrPort) error {
 	return wire.DenyPlatform
 }
 
-// dial returns how a connection to the host of u is made at this source: through
-// the proxy that holds for u, and for https with a verified certificate before
-// anything is sent, also where the runtime does not verify.
-func (t *trip) dial(u *url.URL) func(context.Context) (net.Conn, error) {
+// dial returns how a connection to the host of u is made with the settings of src:
+// through the proxy that holds for u, and for https with a verified certificate
+// before anything is sent, also where the runtime does not verify.
+func (t *trip) dial(u *url.URL, src Source) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
-		conn, err := t.connect(ctx, u)
+		conn, err := t.connect(ctx, u, src)
 		if err != nil || u.Scheme != "https" {
 			return conn, err
 		}
-		return t.handshake(ctx, u, conn)
+		return t.c.handshake(ctx, u, src, conn)
 	}
 }
 
@@ -45,7 +45,7 @@ func (t *trip) proxy(u *url.URL) (*url.URL, error) {
 	return t.c.Proxy(u)
 }
 
-func (t *trip) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
+func (t *trip) connect(ctx context.Context, u *url.URL, src Source) (net.Conn, error) {
 	proxy, err := t.proxy(u)
 	if err != nil {
 		return nil, &classify.StageError{Stage: classify.StageProxyConnect, Endpoint: u.Host, Err: err}
@@ -70,7 +70,7 @@ func (t *trip) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 	}
 	t.reached(proxy, conn)
 	if proxy.Scheme == "https" { // with the settings of the source, as in one net/http transport
-		if conn, err = t.handshake(ctx, proxy, conn); err != nil {
+		if conn, err = t.c.handshake(ctx, proxy, src, conn); err != nil {
 			return nil, err
 		}
 	}
@@ -148,20 +148,20 @@ func (c *Checker) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 // that uses this package; these are those of runtimes built since Go 1.24.
 var curves = []tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
-func (t *trip) handshake(ctx context.Context, u *url.URL, conn net.Conn) (net.Conn, error) {
-	roots := t.c.Roots
-	if len(t.src.CA) > 0 { // beside the node's roots, as the runtimes do
+func (c *Checker) handshake(ctx context.Context, u *url.URL, src Source, conn net.Conn) (net.Conn, error) {
+	roots := c.Roots
+	if len(src.CA) > 0 { // beside the node's roots, as the runtimes do
 		if roots == nil {
 			if roots, _ = x509.SystemCertPool(); roots == nil {
 				roots = x509.NewCertPool()
 			}
 		}
 		roots = roots.Clone()
-		for _, ca := range t.src.CA {
+		for _, ca := range src.CA {
 			roots.AppendCertsFromPEM(ca)
 		}
 	}
-	return t.c.tls(ctx, u, conn, &tls.Config{RootCAs: roots, Certificates: t.src.Certificates})
+	return c.tls(ctx, u, conn, &tls.Config{RootCAs: roots, Certificates: src.Certificates})
 }
 
 func (c *Checker) tls(ctx context.Context, u *url.URL, conn net.Conn, config *tls.Config) (net.Conn, error) {
@@ -182,7 +182,7 @@ func (c *Checker) tls(ctx context.Context, u *url.URL, conn net.Conn, config *tl
 func (t *trip) chooseScheme(ctx context.Context) error {
 	u := *t.w.Base
 	u.Scheme = "https"
-	conn, err := t.dial(&u)(ctx)
+	conn, err := t.dial(&u, t.src)(ctx)
 	var (
 		record tls.RecordHeaderError
 		cert   *tls.CertificateVerificationError

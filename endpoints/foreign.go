@@ -24,9 +24,15 @@ func (d Descriptor) ForeignURLs() []*url.URL {
 }
 
 // Foreign asks one of a layer's [Descriptor.ForeignURLs] for it, without any
-// Authorization; [Walk.Follow] takes redirects on. Containerd asks these places
-// before the registry and goes on to the registry when they fail, so a failure is
-// a warning there, with OutcomeNotNeeded; CRI-O and docker stop, so it fails.
+// Authorization; [Walk.Follow] takes redirects on. The runtimes ask these places
+// before the registry, and no failure there sends them all on: containerd goes to
+// the next and then to the registry after a 404 and after nothing else
+// (core/remotes/docker/fetcher.go); CRI-O goes to the next whatever the failure,
+// and never to the registry (containers/image, docker_client.go). Where the runtime
+// goes on, the report is a warning with OutcomeNotNeeded; else it fails.
+//
+// Containerd uses its default client there: the node's roots, and nothing of the
+// registry's own settings. That is for the transport to follow.
 func (w *Walk) Foreign(ctx context.Context, rt http.RoundTripper, u *url.URL, d Descriptor, mode Mode) *RequestReport {
 	if u == nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
 		r := notRedirected(blobAsk(d, mode))
@@ -35,6 +41,9 @@ func (w *Walk) Foreign(ctx context.Context, rt http.RoundTripper, u *url.URL, d 
 	}
 	a := blobAsk(d, mode)
 	a.foreign = true
+	if all := d.ForeignURLs(); len(all) > 0 {
+		a.last = all[len(all)-1].String() == u.String()
+	}
 	return w.blob(ctx, rt, u, d, a, 1)
 }
 
@@ -45,11 +54,16 @@ func (w *Walk) foreignRefused(r *RequestReport) *RequestReport {
 	}
 	f := classify.New(classify.EndpointForeignLayerURL, fmt.Sprintf("layer %s is asked for at %s first, where it names a place of its own, and that fails", r.Digest, r.endpoint),
 		classify.Fact{Key: classify.FactURL, Value: r.URL}, classify.Fact{Key: classify.FactDigest, Value: r.Digest})
+	goesOn, to := r.Status == http.StatusNotFound, "; containerd then asks the next place, the registry last"
 	if w.Way.Pings() {
+		goesOn, to = !r.asked.last && r.Status != http.StatusOK, "; "+w.Way.name()+" then asks the next place"
+	}
+	if !goesOn {
+		f.Summary += "; " + w.Way.name() + " does not ask elsewhere after that"
 		r.add(f)
 		return r
 	}
-	f.Summary += "; containerd then asks the registry"
+	f.Summary += to
 	r.warn(f)
 	r.Outcome = OutcomeNotNeeded
 	for i := range r.findings {

@@ -32,16 +32,30 @@ func TestForeignLayer(t *testing.T) {
 	assert.Equal(t, "https://mcr.example.test/l?sig=secret", got.URL.String())
 	assert.Empty(t, got.Header.Get("Authorization"))
 
-	for way, outcome := range map[Way]Outcome{WayContainerd: OutcomeNotNeeded, WayCRIO: OutcomeFailed} {
-		for _, status := range []int{401, 403, 404} {
-			w.Way = way
-			r = w.Foreign(t.Context(), reply(status, header{"Www-Authenticate": "Basic realm=x"}, nil), u, d, Whole)
-			assert.Equal(t, outcome, r.Outcome, "%s %d", way, status)
-			assert.Contains(t, causes(r.Findings()), classify.EndpointForeignLayerURL)
-			r = w.Foreign(t.Context(), reply(302, header{"Location": "/other"}, nil), u, d, Whole)
-			r = w.Follow(t.Context(), reply(status, nil, nil), r, d, Whole)
-			assert.Equal(t, outcome, r.Outcome, "%s %d", way, status)
-		}
+	// What sends each runtime on, at the first and at the last place.
+	two := d
+	two.foreign = append([]string{"https://first.example.test/l"}, d.foreign...)
+	for _, tt := range []struct {
+		way    Way
+		d      Descriptor
+		status int
+		want   Outcome
+	}{
+		{WayContainerd, d, 404, OutcomeNotNeeded}, {WayContainerd, d, 403, OutcomeFailed}, {WayContainerd, two, 404, OutcomeNotNeeded}, {WayContainerd, two, 500, OutcomeFailed},
+		{"", d, 404, OutcomeNotNeeded}, {"", d, 401, OutcomeFailed},
+		{WayCRIO, d, 404, OutcomeFailed}, {WayCRIO, two, 404, OutcomeNotNeeded}, {WayCRIO, two, 403, OutcomeNotNeeded},
+	} {
+		w.Way = tt.way
+		u := tt.d.ForeignURLs()[0]
+		r = w.Foreign(t.Context(), reply(tt.status, header{"Www-Authenticate": "Basic realm=x"}, nil), u, tt.d, Whole)
+		assert.Equal(t, tt.want, r.Outcome, "%+v", tt)
+		assert.Contains(t, causes(r.Findings()), classify.EndpointForeignLayerURL)
+		r = w.Foreign(t.Context(), reply(302, header{"Location": "/other"}, nil), u, tt.d, Whole)
+		r = w.Follow(t.Context(), reply(tt.status, nil, nil), r, tt.d, Whole)
+		assert.Equal(t, tt.want, r.Outcome, "redirected, %+v", tt)
 	}
+	w.Way = WayContainerd
+	r = w.Foreign(t.Context(), reply(200, nil, "other"), u, d, Whole)
+	assert.Equal(t, OutcomeFailed, r.Outcome, "wrong content is what the runtime takes")
 	assert.Equal(t, OutcomeInconclusive, w.Foreign(t.Context(), nil, nil, d, Whole).Outcome)
 }

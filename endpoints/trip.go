@@ -75,6 +75,19 @@ func (l *ledger) note(r *RequestReport) *RequestReport {
 
 // pool returns the connections to the host of u and notes the host.
 func (t *trip) pool(l *ledger, u *url.URL, role Role, foundBy string) (*host, error) {
+	return t.poolWith(l, t.src, u, role, foundBy)
+}
+
+// foreign are the settings that hold at the places that a layer names itself: of
+// the source's for CRI-O and docker, none for containerd.
+func (t *trip) foreign() Source {
+	if t.way.Pings() {
+		return t.src
+	}
+	return Source{}
+}
+
+func (t *trip) poolWith(l *ledger, src Source, u *url.URL, role Role, foundBy string) (*host, error) {
 	key := u.Scheme + "://" + hostPort(u)
 	t.mu.Lock()
 	p, ok := t.pools[key]
@@ -88,7 +101,7 @@ func (t *trip) pool(l *ledger, u *url.URL, role Role, foundBy string) (*host, er
 			t.mu.Unlock()
 			return nil, errTooManyHosts
 		}
-		p = &host{Pool: wire.Pool{Dial: t.dial(u), Header: t.c.Header, Idle: t.c.Idle}, slots: make(chan struct{}, t.parallel())}
+		p = &host{Pool: wire.Pool{Dial: t.dial(u, src), Header: t.c.Header, Idle: t.c.Idle}, slots: make(chan struct{}, t.parallel())}
 		if proxy, err := t.proxy(u); err == nil && proxy != nil && wire.Forward(proxy, u.Scheme) {
 			p.Proxy = proxy
 		}
@@ -96,7 +109,7 @@ func (t *trip) pool(l *ledger, u *url.URL, role Role, foundBy string) (*host, er
 	}
 	t.mu.Unlock()
 	name, port, _ := net.SplitHostPort(hostPort(u))
-	use := HostUse{Scheme: u.Scheme, Host: name, Port: port, Roles: []Role{role}, FoundBy: foundBy, Settings: t.src.File}
+	use := HostUse{Scheme: u.Scheme, Host: name, Port: port, Roles: []Role{role}, FoundBy: foundBy, Settings: src.File}
 	if proxy, err := t.proxy(u); err == nil && proxy != nil {
 		use.Proxy = hostPort(proxy)
 		ph, pp, _ := net.SplitHostPort(use.Proxy)
@@ -136,7 +149,11 @@ func (t *trip) merge(l *ledger) {
 // the runtime would not look at it: it would go on, and nothing of ours is sent
 // over such a connection.
 func (t *trip) notVerified(r *RequestReport) {
-	if !t.src.SkipVerify || r.Outcome != OutcomeFailed {
+	src := t.src
+	if r.asked.foreign {
+		src = t.foreign()
+	}
+	if !src.SkipVerify || r.Outcome != OutcomeFailed {
 		return
 	}
 	for i, f := range r.findings {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,11 +38,12 @@ func (t *trip) blobs(ctx context.Context, blobs []Descriptor, modes []Mode) []*R
 		})
 	}
 	var extra ledger
-	if t.c.Mode != Whole && len(blobs) > 1 && ctx.Err() == nil {
+	one := slices.IndexFunc(blobs, func(d Descriptor) bool { return d.Digest != blobs[0].Digest && len(d.foreign) == 0 })
+	if t.c.Mode != Whole && one > 0 && ctx.Err() == nil {
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			t.head(ctx, &extra, blobs[1])
+			t.head(ctx, &extra, blobs[one])
 		})
 	}
 	running.Wait()
@@ -50,7 +52,7 @@ func (t *trip) blobs(ctx context.Context, blobs []Descriptor, modes []Mode) []*R
 	}
 	if len(extra.requests) > 0 {
 		head := extra.requests[0]
-		head.findings = CompareHead(head, last[1])
+		head.findings = CompareHead(head, last[one])
 		if !head.Held() { // no pull depends on it
 			head.Outcome, head.Inconclusive = OutcomeNotNeeded, ""
 		}
@@ -100,12 +102,12 @@ func (t *trip) blob(ctx context.Context, l *ledger, d Descriptor, mode Mode) *Re
 	w := *t.w
 	w.OnBytes = t.progress(&w, d)
 	for _, u := range d.ForeignURLs() {
-		rt, err := t.pool(l, u, RoleBlob, "the manifest")
+		rt, err := t.poolWith(l, t.foreign(), u, RoleBlob, "the manifest")
 		if err != nil {
 			return nil
 		}
 		r := rt.ask(ctx, func(rt http.RoundTripper) *RequestReport { return w.Foreign(ctx, rt, u, d, mode) })
-		r = t.follow(ctx, l, &w, r, d, mode)
+		r = t.follow(ctx, l, &w, t.foreign(), r, d, mode)
 		if r == nil || r.Outcome != OutcomeNotNeeded {
 			return r
 		}
@@ -116,7 +118,7 @@ func (t *trip) blob(ctx context.Context, l *ledger, d Descriptor, mode Mode) *Re
 		if err != nil {
 			return nil
 		}
-		return t.follow(ctx, l, &w, h.ask(ctx, step), d, mode)
+		return t.follow(ctx, l, &w, t.src, h.ask(ctx, step), d, mode)
 	}
 	r := ask(func(rt http.RoundTripper) *RequestReport { return w.Blob(ctx, rt, d, mode) })
 	for r != nil && r.Resumable() {
@@ -137,10 +139,10 @@ func (t *trip) blob(ctx context.Context, l *ledger, d Descriptor, mode Mode) *Re
 }
 
 // follow takes the redirects of one blob request.
-func (t *trip) follow(ctx context.Context, l *ledger, w *Walk, r *RequestReport, d Descriptor, mode Mode) *RequestReport {
+func (t *trip) follow(ctx context.Context, l *ledger, w *Walk, src Source, r *RequestReport, d Descriptor, mode Mode) *RequestReport {
 	l.note(r)
 	for r.Redirect() != nil {
-		h, err := t.pool(l, r.Redirect(), RoleBlob, r.Host)
+		h, err := t.poolWith(l, src, r.Redirect(), RoleBlob, r.Host)
 		if err != nil {
 			return nil
 		}

@@ -72,8 +72,9 @@ type ask struct {
 	mode   Mode   // of a blob
 	ranged string // the Range field, "" = none
 	part   *part  // what is resumed, nil = nothing
-	// foreign says that the layer itself named the place.
-	foreign bool
+	// foreign says that the layer itself named the place, last that it is the last
+	// such place.
+	foreign, last bool
 	// left says that a redirect led to a host to which net/http's client sends no
 	// Authorization; it sends none after that.
 	left bool

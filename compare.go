@@ -1,0 +1,68 @@
+package pullwalk
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/pullwalk/pullwalk/endpoints"
+)
+
+// whole asks again for a layer of which a part was refused, as the runtime asks
+// for it. That decides; the part is held against it.
+func (f *fetch) whole(ctx context.Context, e *endpoint, part Step) *endpoints.RequestReport {
+	own := *f
+	own.mode = endpoints.First64K
+	r := own.registry(ctx)
+	part.Findings, part.Retry = endpoints.CompareRange(part.Request, r), nil
+	part.Status, part.Reason = StatusSkipped, "only a part was asked for, which no runtime does at first; the request for the whole decides"
+	if len(part.Findings) > 0 {
+		part.Status, part.Reason = StatusDegraded, ""
+		part.Request.Outcome = endpoints.OutcomeNotNeeded
+	}
+	e.record(part, f.index)
+	return r
+}
+
+// head asks the registry for one layer by HEAD, beside the others. Redirects are
+// not followed: an address that was signed for GET refuses HEAD with good reason.
+// The step has no ID if there is no layer that the registry is asked for.
+func (s *source) head(ctx context.Context, reg *endpoint, w *endpoints.Walk, list []endpoints.Descriptor) Step {
+	i := layerOfRegistry(list)
+	if i < 0 {
+		return Step{}
+	}
+	f := &fetch{s: s, reg: reg, w: w, id: StepLayer, blob: list[i], authorization: s.auth.current(ctx, "")}
+	return f.ask(ctx, reg, func(w *endpoints.Walk, rt http.RoundTripper) *endpoints.RequestReport {
+		return w.Head(ctx, rt, f.blob)
+	})
+}
+
+// layerOfRegistry is the first blob behind the configuration that names no place of
+// its own, -1 if there is none.
+func layerOfRegistry(list []endpoints.Descriptor) int {
+	for i, d := range list {
+		if i > 0 && len(d.ForeignURLs()) == 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// compareHead records the HEAD, and where it is refused and GET is not. No pull
+// depends on it.
+func (s *source) compareHead(reg *endpoint, st Step, list []endpoints.Descriptor, reports []*endpoints.RequestReport) {
+	if st.ID == "" {
+		return
+	}
+	st.Retry = nil
+	if !st.Status.passes() {
+		st.Status, st.Reason, st.BlockedBy, st.Findings = StatusSkipped, "no pull asks for a layer by HEAD", "", nil
+	}
+	if differ := endpoints.CompareHead(st.Request, reports[layerOfRegistry(list)]); len(differ) > 0 {
+		st = settle(st, true, "", differ)
+	}
+	if st.Request != nil && st.Request.Outcome == endpoints.OutcomeFailed {
+		st.Request.Outcome = endpoints.OutcomeNotNeeded
+	}
+	reg.record(st, len(reports))
+}

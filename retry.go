@@ -1,0 +1,46 @@
+package pullwalk
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
+)
+
+// persist makes one request, and once more where the runtime would by itself: a
+// failure that one repetition mends does not show in its pull. The step says what
+// the runtime does. It is not done to the full, since a probe must not add to a
+// registry's load: after a rate limit nothing is repeated, and pauses are not kept.
+func (s *source) persist(ctx context.Context, e *endpoint, st Step, run func(context.Context, http.RoundTripper, *watch) outcome) outcome {
+	first := e.request(ctx, st, run)
+	retry := s.d.way.Retries(first.Request)
+	if retry.Requests < 2 || first.Status != StatusFailed {
+		return first
+	}
+	first.Retry = &retry
+	if !mayPass(first.Request) {
+		return first
+	}
+	second := e.request(ctx, st, run)
+	if !second.Status.passes() {
+		return first
+	}
+	second.Retry = &retry
+	second.Findings = append(warned(first.Findings), second.Findings...)
+	if second.Status == StatusOK {
+		second.Status = StatusDegraded
+	}
+	return second
+}
+
+// mayPass says whether a second request is worth a try: a limit of our own has
+// waited long enough, and rate limits count what is asked in vain.
+func mayPass(r *endpoints.RequestReport) bool {
+	switch r.Status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return !slices.ContainsFunc(r.Findings(), func(f classify.Finding) bool { return f.Fact(classify.FactLimit) != "" })
+}
