@@ -216,11 +216,14 @@ func (e *endpoint) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 		Dialer: tlsauth.DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			select {
 			case c := <-first:
-				return c, nil
+				return wire.ReadAhead(c), nil
 			default:
 			}
 			c, _, err := l.dial(ctx)
-			return c, err
+			if err != nil {
+				return nil, err
+			}
+			return wire.ReadAhead(c), nil
 		}),
 	}
 }

@@ -72,11 +72,14 @@ func (c *climb) start(ctx context.Context, addrs []netip.Addr) {
 			c.first.Do(func() {
 				won = true
 				c.e.through = l
-				c.e.pool.Put(l.conn)
+				if l.spare != nil {
+					c.e.pool.Put(l.spare)
+				}
+				c.e.pool.Put(l.conn) // asked for first
 				close(c.e.ready)
 			})
 			if !won {
-				_ = l.conn.Close()
+				l.drop()
 			}
 		})
 	}

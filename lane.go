@@ -22,6 +22,7 @@ type lane struct {
 	steps     map[StepID]Step
 	blockedBy string // the step of this lane that stopped it
 	conn      net.Conn
+	spare     net.Conn // verified like conn; nil = none
 }
 
 // climb takes the rungs of one address. A rung is tried only when the one before
@@ -51,7 +52,7 @@ func (l *lane) climb(ctx context.Context) {
 			}
 		})
 		s = l.connects(s, more)
-		l.conn = s.conn
+		l.conn, l.spare = s.conn, s.spare
 		l.keep(s.Step)
 		if !s.Status.passes() {
 			l.blockedBy = stepName(id, l.e.hostPort(), l.addr)
@@ -69,10 +70,12 @@ func (l *lane) keep(s Step) {
 }
 
 func (l *lane) drop() {
-	if l.conn != nil {
-		_ = l.conn.Close()
-		l.conn = nil
+	for _, c := range []net.Conn{l.conn, l.spare} {
+		if c != nil {
+			_ = c.Close()
+		}
 	}
+	l.conn, l.spare = nil, nil
 }
 
 func (l *lane) addrPort() netip.AddrPort { return netip.AddrPortFrom(l.addr, l.e.port) }
@@ -173,13 +176,15 @@ func (l *lane) tls(ctx context.Context, open net.Conn) outcome {
 		return outcome{Step: questionFailed(s, err)}
 	}
 	c := l.e.tlsChecker(l, open)
+	var spare net.Conn
+	c.OnSpare = func(conn net.Conn) { spare = conn } // there is one further hello
 	rep, conn, err := c.Dial(ctx, l.tlsTarget(), l.e.host)
 	if err != nil {
 		_ = open.Close()
 		return outcome{Step: questionFailed(s, err)}
 	}
 	s.TLS = rep
-	return outcome{Step: settle(s, rep.Held(), rep.Inconclusive, rep.Findings()), conn: conn}
+	return outcome{Step: settle(s, rep.Held(), rep.Inconclusive, rep.Findings()), conn: conn, spare: spare}
 }
 
 // tlsTarget is the address as the TLS report names it; a tunnel has none.

@@ -35,7 +35,9 @@ type Node struct {
 	Roots *x509.CertPool
 	// Proxy chooses the proxy of a URL. nil = the environment of the runtime's
 	// process where one is found in FS, else that of this process; with a caller's
-	// FS and no runtime in it, no proxy.
+	// FS and no runtime in it, no proxy. The proxy is spoken to as net/http does, for
+	// http, https, socks5 and socks5h; user information in its URL goes to the proxy
+	// alone, and in the clear where its scheme has no TLS, as the runtime sends it.
 	Proxy func(*url.URL) (*url.URL, error)
 	// Now judges certificates; nil = time.Now. Limits run on real time.
 	Now func() time.Time

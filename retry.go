@@ -13,10 +13,11 @@ import (
 // failure that one repetition mends does not show in its pull. The step says what
 // the runtime does. It is not done to the full, since a probe must not add to a
 // registry's load: after a rate limit nothing is repeated, and pauses are not kept.
+// A mirror is not asked again, since the runtime has another source.
 func (s *source) persist(ctx context.Context, e *endpoint, st Step, run func(context.Context, http.RoundTripper, *watch) outcome) outcome {
 	first := e.request(ctx, st, run)
 	retry := s.d.way.Retries(first.Request)
-	if retry.Requests < 2 || first.Status != StatusFailed {
+	if retry.Requests < 2 || first.Status != StatusFailed || s.cfg.Kind == endpoints.KindMirror {
 		return first
 	}
 	first.Retry = &retry

@@ -91,6 +91,7 @@ func (s Status) passes() bool { return s == StatusOK || s == StatusDegraded || s
 type outcome struct {
 	Step
 	conn     net.Conn
+	spare    net.Conn // one more, verified like conn
 	manifest *endpoints.Manifest
 	token    wire.TokenResult
 	at       *endpoint // where a token exchange ended; nil = where it began

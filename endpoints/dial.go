@@ -168,7 +168,7 @@ func (c *Checker) tls(ctx context.Context, u *url.URL, conn net.Conn, config *tl
 	inner, limit, cancel := limited(ctx, c.Handshake, defaultHandshake)
 	defer cancel()
 	config.ServerName, config.Time, config.MinVersion, config.CurvePreferences = u.Hostname(), c.Now, tls.VersionTLS12, curves
-	tc := tls.Client(newReadAhead(conn), config)
+	tc := tls.Client(wire.ReadAhead(conn), config)
 	if err := tc.HandshakeContext(inner); err != nil {
 		_ = conn.Close()
 		return nil, staged(ctx, inner, classify.StageHandshake, u, limit, err)

@@ -2,7 +2,10 @@ package endpoints
 
 import (
 	"net/http"
+	"slices"
 	"time"
+
+	"github.com/pullwalk/pullwalk/classify"
 )
 
 // Retry is what a runtime does by itself after a request that failed, before the
@@ -47,10 +50,20 @@ func (w Way) Retries(r *RequestReport) Retry {
 		case http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			return retry(2, 0, "containerd since 2.1 asks once more")
 		case 0:
+			if !slices.ContainsFunc(r.findings, func(f classify.Finding) bool { return slices.Contains(brokenOff, f.Cause) }) {
+				return Retry{}
+			}
 			return retry(5, 200*time.Millisecond, "containerd since 2.3.2 asks up to 5 times, 50 ms apart, after a timeout or a connection that ended")
 		}
 	}
 	return Retry{}
+}
+
+// brokenOff are timeouts and connections that ended, of what can happen to a
+// request that gets no answer.
+var brokenOff = []classify.Cause{
+	classify.RouteConnectTimeout, classify.EndpointTLSHandshakeTimeout, classify.EndpointResponseHeaderTimeout, classify.EndpointReadTimeout,
+	classify.EndpointConnectionClosedEOF, classify.EndpointConnectionReset,
 }
 
 func retry(n int, wait time.Duration, what string) Retry {

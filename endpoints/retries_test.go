@@ -2,10 +2,14 @@ package endpoints
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/pullwalk/pullwalk/classify"
 )
 
 func TestRetries(t *testing.T) {
@@ -26,8 +30,10 @@ func TestRetries(t *testing.T) {
 		assert.Equal(t, tt.wait, got.WaitMS, tt)
 		assert.Equal(t, tt.requests == 0, got.What == "")
 	}
-	broken := w.Resolve(t.Context(), roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("x") }), "GET")
-	assert.Equal(t, 5, WayContainerd.Retries(broken).Requests)
+	for err, requests := range map[error]int{io.EOF: 5, syscall.ECONNRESET: 5, syscall.ECONNREFUSED: 0, classify.ErrMalformedResponse: 0, errors.New("x"): 0} {
+		broken := w.Resolve(t.Context(), roundTrip(func(*http.Request) (*http.Response, error) { return nil, err }), "GET")
+		assert.Equal(t, requests, WayContainerd.Retries(broken).Requests, err)
+	}
 	blob := w.Blob(t.Context(), reply(500, nil, nil), Descriptor{Digest: sum("x"), Size: 1}, Whole)
 	assert.EqualValues(t, 50_000, WayDocker.Retries(blob).WaitMS)
 	assert.Zero(t, WayContainerd.Retries(nil))

@@ -77,6 +77,10 @@ type Checker struct {
 	SkipVerify bool
 	// Seen is the memory that the checks of one diagnosis share; nil = none.
 	Seen *Seen
+	// OnSpare is given the connections of further hellos where all that was verified
+	// of the first holds for them, before Dial returns; the callee closes them. nil =
+	// they are closed. A caller who needs several connections saves handshakes.
+	OnSpare func(net.Conn)
 	// Segments opens the connections with small segments that tell a silent
 	// server from a path that loses large packets; nil = Dialer if it is a
 	// [SegmentDialer]. Without one that question is not asked.

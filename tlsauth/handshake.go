@@ -119,6 +119,12 @@ func (s *shake) done() bool { return s.conn != nil }
 
 func (s *shake) certs() []*x509.Certificate { return s.state.PeerCertificates }
 
+// like says that what was judged of first holds for s, too, and that nothing was
+// read from its connection to see whether the server takes a client certificate.
+func (s *shake) like(first *shake) bool {
+	return !s.client.made() && slices.EqualFunc(s.certs(), first.certs(), (*x509.Certificate).Equal)
+}
+
 // ended says that the caller's context, and nothing else, ended this handshake.
 func (s *shake) ended(ctx context.Context) bool {
 	if ctx.Err() == nil || s.done() {

@@ -99,6 +99,8 @@ func (l *look) run(ctx context.Context) (*TLSReport, *tls.Conn, error) {
 		case s.conn == nil:
 		case i == 0 && rep.trusted():
 			keep = s.conn
+		case l.c.OnSpare != nil && rep.trusted() && s.like(shakes[0]):
+			l.c.OnSpare(s.conn)
 		default:
 			hangUp(s.conn)
 		}

@@ -18,6 +18,7 @@ func (h *Host) front(honest http.HandlerFunc) http.Handler {
 		// hijacked one leaves that count while this handler still runs.
 		h.world.wg.Add(1)
 		defer h.world.wg.Done()
+		defer h.enter()()
 
 		rec := h.record(r)
 		h.watch(r)

@@ -33,6 +33,8 @@ type Host struct {
 	listeners   map[net.Listener]bool
 	conns       map[*conn]bool
 	connections int
+	running     int // requests
+	most        int
 	log         []*Request
 }
 
@@ -172,6 +174,26 @@ func (h *Host) Connections() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.connections
+}
+
+// MostAtOnce is how many requests the host was answering at the same time, at most.
+func (h *Host) MostAtOnce() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.most
+}
+
+// enter counts a request that is being answered; leave ends it.
+func (h *Host) enter() (leave func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running++
+	h.most = max(h.most, h.running)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.running--
+	}
 }
 
 // listen opens the host's loopback port, the same one as before if it had one.
