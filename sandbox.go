@@ -145,7 +145,7 @@ func (d *diagnosis) startSandbox(ctx context.Context, f *sandboxFiles) <-chan sa
 	own := &diagnosis{
 		opts: Options{Pull: d.opts.Pull}, view: d.view, ref: f.ref, platform: d.platform, limits: d.limits, budget: d.budget / 2,
 		hurried: d.hurried, way: d.way, sandbox: f, userAgent: d.userAgent, allow: d.allow, dns: d.dns, reach: d.reach,
-		settings: d.settings, notify: d.notify, slots: make(chan struct{}, d.way.Parallel()), identity: "anonymous",
+		settings: d.settings, notify: d.notify, parallel: d.way.Parallel(), identity: "anonymous",
 	}
 	go func() {
 		ctx, cancel := context.WithTimeoutCause(ctx, own.budget, errBudget)
