@@ -27,7 +27,7 @@ type pinnedDialer struct {
 }
 
 func (e *endpoint) pinned(ctx context.Context) *pinnedDialer {
-	return &pinnedDialer{e: e, addrs: e.known(), ended: ctx.Done()}
+	return &pinnedDialer{e: e, addrs: e.dialable(), ended: ctx.Done()}
 }
 
 // refusal says which address was not allowed; "" = none was asked for.

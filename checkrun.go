@@ -278,9 +278,9 @@ func (e *endpoint) trusted() *x509.CertPool {
 	return pool
 }
 
-// known are the addresses of e as far as its ladder has come, those that connect
+// dialable are the addresses of e as far as its ladder has come, those that connect
 // first.
-func (e *endpoint) known() []netip.Addr {
+func (e *endpoint) dialable() []netip.Addr {
 	if e.proxy != nil {
 		return nil
 	}
