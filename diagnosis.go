@@ -148,6 +148,7 @@ func (d *diagnosis) read() files {
 		v.Severity = classify.SeverityWarn
 		f.findings = append(f.findings, v)
 	}
+	f.findings = append(f.findings, toldOf(d.opts.Events, f.view, d.ref.String()).findings()...)
 	return f
 }
 

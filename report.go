@@ -199,24 +199,6 @@ func (r *Result) repeats() []string {
 	return out
 }
 
-func (r *Result) reported() []string {
-	p := r.Reported
-	if p == nil {
-		return nil
-	}
-	if p.Reading.Kind == "" {
-		return []string{p.Note}
-	}
-	line := fmt.Sprintf("the events say %s", p.Reading.Best.Cause)
-	switch p.Agrees {
-	case "yes":
-		line += ", and the probes agree"
-	case "no":
-		line += ", and the probes do not: " + p.Note
-	}
-	return []string{line}
-}
-
 // proof says what was proved, or what would prove the repair.
 func (r *Result) proof() []string {
 	p := r.Proof

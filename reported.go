@@ -2,30 +2,282 @@ package pullwalk
 
 import (
 	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
+
+// The values of [Reported].Agrees.
+const (
+	agreesYes     = "yes"
+	agreesNo      = "no"
+	agreesUnknown = "unknown"
+)
+
+// LabelNode is the label that holds the name by which the cluster knows the
+// node. Without it the host name stands in, which may be another.
+const LabelNode = "node"
+
+// told is what the cluster reported about this image.
+type told struct {
+	events []classify.EventRecord // in the order of time
+	node   string                 // the node that this looks from; "" = not known
+	sure   bool                   // it is the cluster's own name for it
+}
+
+// toldOf keeps the events that are about the image.
+func toldOf(events []classify.EventRecord, v *view, images ...string) told {
+	t := told{events: classify.EventsAbout(events, images...), node: v.Labels[LabelNode], sure: true}
+	if t.node == "" {
+		t.node, t.sure = v.hostName, false
+	}
+	for i := range t.events {
+		t.events[i].Node = classify.Redact(t.events[i].Node, 256)
+	}
+	return t
+}
+
+// heard is the part of the events that a result can be compared with: those of
+// this node if a failure is among them, else those that name no node, else those
+// of others.
+func (t told) heard() (events []classify.EventRecord, other bool) {
+	var own, unnamed, others []classify.EventRecord
+	for _, e := range t.events {
+		switch {
+		case e.Node == "":
+			unnamed = append(unnamed, e)
+		case t.node == "" || sameNode(e.Node, t.node):
+			own = append(own, e)
+		default:
+			others = append(others, e)
+		}
+	}
+	fails := func(events []classify.EventRecord) bool { return slices.ContainsFunc(events, isFailure) }
+	switch {
+	case fails(own):
+		return own, false
+	case fails(unnamed):
+		return unnamed, false
+	case fails(others):
+		return others, true
+	}
+	return slices.Concat(unnamed, own), false
+}
+
+func isFailure(e classify.EventRecord) bool {
+	r := classify.Event(e.Reason, e.Message)
+	return r.Kind == classify.KindFailure && r.Best.Severity == classify.SeverityFail
+}
+
+// sameNode compares names of a node, of which one may carry its domain.
+func sameNode(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
+}
+
+// findings say that every failure was reported by another node than this one.
+func (t told) findings() []classify.Finding {
+	events, other := t.heard()
+	if !other {
+		return nil
+	}
+	last := lastFailure(events)
+	f := classify.New(classify.NodeVantageOtherNode, fmt.Sprintf("The events tell of %s on the node %s, and this looked from %s: what holds here need not hold there.", last.reading.Best.Cause, last.event.Node, t.node))
+	f.Severity = classify.SeverityWarn
+	if !t.sure { // a host name may differ from the name of the node
+		f.Certainty, f.Alternatives = classify.CertaintyLikely, []classify.Cause{classify.NodeVantageNotNode}
+	}
+	return []classify.Finding{f}
+}
+
+// failure is the last one that events tell of, and what came after it.
+type failure struct {
+	event   classify.EventRecord
+	reading classify.Reading
+	pulled  *classify.EventRecord // a pull over the network, later than the failure
+}
+
+// lastFailure picks the last failure; a text that says why counts before one that
+// does not.
+func lastFailure(events []classify.EventRecord) failure {
+	var out failure
+	for i, e := range events {
+		r := classify.Event(e.Reason, e.Message)
+		switch {
+		case isFailure(e):
+			if r.Best.Layer == classify.LayerUnknown && out.reading.Best.Layer != "" && out.reading.Best.Layer != classify.LayerUnknown {
+				continue
+			}
+			out = failure{event: e, reading: r}
+		case r.Kind == classify.KindOK && !r.Cached && !e.Status:
+			out.pulled = &events[i]
+		}
+	}
+	return out
+}
 
 // compare holds what the cluster reported against what the probes saw.
 func (d *diagnosis) compare(r *Result) *Reported {
 	if len(d.opts.Events) == 0 {
 		return nil
 	}
-	out := &Reported{Events: len(d.opts.Events), Agrees: "unknown"}
-	for _, ev := range d.opts.Events {
-		reading := classify.Event(ev.Reason, ev.Message)
-		if reading.Kind == classify.KindFailure {
-			out.Reading, out.Message, out.Node = reading, classify.Redact(ev.Message, 500), cmp.Or(ev.Node, out.Node)
+	images := []string{d.ref.String()}
+	if r.Image.Digest != "" {
+		images = append(images, r.Image.Registry+"/"+r.Image.Repository+"@"+r.Image.Digest)
+	}
+	t := toldOf(d.opts.Events, d.view, images...)
+	out := &Reported{Events: len(d.opts.Events), Unrelated: len(d.opts.Events) - len(t.events), Agrees: agreesUnknown}
+	out.history(d.opts.Events, images)
+	events, other := t.heard()
+	last := lastFailure(events)
+	if last.reading.Kind == "" {
+		out.Note = quiet(events)
+		return out
+	}
+	out.Reading, out.Message, out.Node = last.reading, classify.Redact(last.event.Message, 500), last.event.Node
+	out.times(last.event, d.now())
+	var note string
+	out.Agrees, note = r.agreement(last)
+	if out.Agrees == agreesNo {
+		note = joined(append([]string{note}, out.explanations(r, last)...))
+	}
+	if other {
+		// Two nodes may fail alike or not: neither says anything of the other.
+		word := map[string]string{agreesYes: "the same was seen here", agreesNo: "it was not seen here", agreesUnknown: ""}[out.Agrees]
+		out.Agrees = agreesUnknown
+		note = joined([]string{fmt.Sprintf("the events are of the node %s, and this looked from %s", last.event.Node, t.node), word})
+	}
+	out.Note = note
+	return out
+}
+
+func (d *diagnosis) now() time.Time {
+	if d.view.Now == nil {
+		return time.Now()
+	}
+	return d.view.Now()
+}
+
+// history is what the timeline of the image tells beside its last failure.
+func (p *Reported) history(events []classify.EventRecord, images []string) {
+	for _, s := range classify.Timeline(events) {
+		if !slices.ContainsFunc(images, func(image string) bool { return classify.SameImage(s.Image, image) }) {
+			continue
+		}
+		p.Trigger = cmp.Or(p.Trigger, s.Trigger)
+		for _, n := range s.Nodes {
+			if t := n.FirstFailure; !t.IsZero() && (p.FirstFailure.IsZero() || t.Before(p.FirstFailure)) {
+				p.FirstFailure = t
+			}
+			p.Pulls += len(n.Pulls)
+			p.CachedStarts += n.CachedStarts
 		}
 	}
+}
+
+// times says when the failure that is compared was seen last.
+func (p *Reported) times(e classify.EventRecord, now time.Time) {
+	p.LastFailure = e.Time.UTC()
 	switch {
-	case out.Reading.Kind == "":
-		out.Note = "no event names a failure of a pull"
-	case r.Primary != nil && related(out.Reading.Best.Cause, r.Primary.Cause):
-		out.Agrees = "yes"
-	case r.Primary != nil || r.Verdict.passes():
-		out.Agrees = "no"
-		out.Note = "repaired or intermittent since, another node, or the text names a consequence"
+	case e.Time.IsZero():
+		p.LastFailureAgeMS = e.AgeMS
+	case now.After(e.Time):
+		p.LastFailureAgeMS = now.Sub(e.Time).Milliseconds()
+	}
+}
+
+// quiet says why events without a failure are nothing to compare with.
+func quiet(events []classify.EventRecord) string {
+	for _, e := range slices.Backward(events) {
+		switch r := classify.Event(e.Reason, e.Message); {
+		case r.Kind == classify.KindOK && r.Cached:
+			return "the events tell only of starts from the node's own copy, for which nothing was asked of the network"
+		case r.Kind == classify.KindOK:
+			return "the events tell of a pull that worked, which holds for its node and its time"
+		case r.Kind == classify.KindBackoff:
+			return "the events say that the pull failed and not why: look for an older event, or at the status of the pod"
+		}
+	}
+	return "no event names a failure of a pull of this image"
+}
+
+// agreement compares a failure with what the probes found to be broken, and says
+// what a reader must know of the answer.
+func (r *Result) agreement(last failure) (agrees, note string) {
+	text := last.reading.Best
+	if r.Verdict == StatusInconclusive {
+		return agreesUnknown, "the probes came to no verdict"
+	}
+	for i, f := range r.Findings {
+		if f.Severity != classify.SeverityFail {
+			break
+		}
+		switch {
+		case related(text.Cause, f.Cause) && r.sameHost(text.Endpoint, f):
+		case text.Layer == classify.LayerDNS && r.isNameserver(f.Endpoint):
+			note = fmt.Sprintf("the text names the lookup of %s, and the probes saw that its nameserver %s is not reached", cmp.Or(text.Endpoint, "a name"), f.Endpoint)
+		case slices.Contains(text.Alternatives, f.Cause) && r.sameHost(text.Endpoint, f):
+			return agreesUnknown, "the text can be read in several ways, and what the probes saw is one of them"
+		default:
+			continue
+		}
+		if i > 0 {
+			note = joined([]string{note, "it is not the first thing that is broken"})
+		}
+		return agreesYes, note
+	}
+	if r.Verdict.passes() && last.pulled != nil {
+		return agreesYes, "a later event tells of a pull that worked"
+	}
+	return agreesNo, ""
+}
+
+// explanations are what may make a true event and a true probe differ.
+func (p *Reported) explanations(r *Result, last failure) []string {
+	var out []string
+	text := last.reading.Best
+	age := (time.Duration(p.LastFailureAgeMS) * time.Millisecond).Round(time.Second)
+	since := "it may have changed since"
+	if r.Verdict.passes() {
+		since = "it may have been repaired since"
+	}
+	switch {
+	case age > 0:
+		out = append(out, fmt.Sprintf("%s (the event is %v old)", since, age))
+	case !p.LastFailure.IsZero():
+		out = append(out, "the event is dated ahead of this clock")
+	default:
+		out = append(out, since+" (the event has no date)")
+	}
+	for _, f := range r.Findings {
+		if f.Severity == classify.SeverityWarn && related(text.Cause, f.Cause) && r.sameHost(text.Endpoint, f) {
+			out = append(out, "the same is a warning here, so it may come and go, or something else makes up for it")
+			break
+		}
+	}
+	if f := r.Primary; f != nil {
+		switch {
+		case related(text.Cause, f.Cause):
+			out = append(out, "the same cause was seen at another host")
+		case text.Layer.Rank() > f.Layer.Rank():
+			out = append(out, "the text may name a consequence")
+		}
+	} else {
+		out = append(out, "it may come and go, and this looked once")
+	}
+	switch v := r.Vantage; {
+	case v.NetworkNamespace == "other":
+		out = append(out, "this looked from another network than the node's")
+	case v.Runtime == "":
+		out = append(out, "it is not known whether this is the network of the node's runtime")
+	}
+	if p.Node == "" {
+		out = append(out, "it may have been another node, since the event names none")
 	}
 	return out
 }
@@ -37,5 +289,45 @@ func related(text, probe classify.Cause) bool {
 		return true
 	}
 	info, ok := classify.Lookup(probe)
-	return ok && info.Refines == text
+	return ok && info.Refines != "" && info.Refines == text
+}
+
+// sameHost says that a text and a finding can be about the same host: one of them
+// names none, or both the same, or the text an address of it.
+func (r *Result) sameHost(text string, f classify.Finding) bool {
+	said, found := hostOf(text), hostOf(f.Endpoint)
+	if said == "" || found == "" || strings.EqualFold(said, found) {
+		return true
+	}
+	addr, err := netip.ParseAddr(said)
+	if err != nil {
+		return false
+	}
+	for _, s := range r.Sources {
+		for _, e := range s.Endpoints {
+			if e.HostPort() != f.Endpoint && !strings.EqualFold(e.Host, found) {
+				continue
+			}
+			known := e.addresses()
+			return len(known) == 0 || slices.Contains(known, addr)
+		}
+	}
+	return true
+}
+
+func (r *Result) isNameserver(endpoint string) bool {
+	return slices.ContainsFunc(r.Vantage.Nameservers, func(ns string) bool { return hostOf(ns) == hostOf(endpoint) })
+}
+
+// hostOf is the host of host or host:port.
+func hostOf(endpoint string) string {
+	if host, _, err := net.SplitHostPort(endpoint); err == nil {
+		return host
+	}
+	return strings.Trim(endpoint, "[]")
+}
+
+// joined puts what is known of several reasons into one sentence.
+func joined(parts []string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }

@@ -197,14 +197,37 @@ type Proof struct {
 	HandEdits []string `json:"handEdits,omitempty"`
 }
 
-// Reported is what the cluster said, beside what the probes saw.
+// Reported is what the cluster said, beside what the probes saw. It is history
+// and never proof: an event can be old, and what it does not say may have
+// happened.
 type Reported struct {
-	Events  int              `json:"events"`         // events that were given
-	Reading classify.Reading `json:"reading"`        // the last failure among them; zero if none
-	Message string           `json:"message"`        // its text, bounded and redacted
-	Agrees  string           `json:"agrees"`         // "yes", "no", or "unknown"
-	Note    string           `json:"note,omitempty"` // what may explain a difference
-	Node    string           `json:"node,omitempty"` // the node that the event names
+	Events int `json:"events"` // events that were given
+	// Unrelated counts those of them that are about another image, or about no pull.
+	Unrelated int `json:"unrelated,omitempty"`
+	// Reading is the failure that is compared: the last one of this node, else the
+	// last one that names no node, else the last one of another node. Zero if none.
+	Reading classify.Reading `json:"reading,omitzero"`
+	Message string           `json:"message"` // its text, bounded and redacted
+	// Agrees is "yes" if the probes saw the same cause, or one that refines it, at
+	// the same host, "no" if they did not, and "unknown" if that cannot be said: no
+	// verdict, another node, a text of several readings.
+	Agrees string `json:"agrees"`
+	Note   string `json:"note,omitempty"` // what may explain a difference, or limits the agreement
+	Node   string `json:"node,omitempty"` // the node that the event names
+	// FirstFailure is the first failure of this image on any node, LastFailure the
+	// one that is compared; zero where events carry no times. LastFailureAgeMS is
+	// how old that is by the node's clock, or was when a table was printed; 0 = not
+	// known.
+	FirstFailure     time.Time `json:"firstFailure,omitzero"`
+	LastFailure      time.Time `json:"lastFailure,omitzero"`
+	LastFailureAgeMS int64     `json:"lastFailureAgeMs,omitempty"`
+	// Trigger is what brought the fault to light, which is not its cause; "" = the
+	// events do not show it.
+	Trigger classify.Trigger `json:"trigger,omitempty"`
+	// Pulls counts the pulls of this image over the network on any node, at most 8
+	// per node, CachedStarts the starts from a node's own copy, which prove nothing.
+	Pulls        int `json:"pulls,omitempty"`
+	CachedStarts int `json:"cachedStarts,omitempty"`
 }
 
 // HostUse is one host:port that the pull touches.

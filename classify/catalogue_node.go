@@ -170,4 +170,13 @@ var nodeEntries = []Info{
 		NotFixedBy: "A pod that succeeds: the kubelet asks the node's runtime before any pod network exists. More privileges for the pod: it is the network namespace that differs.",
 		Ref:        "https://man7.org/linux/man-pages/man7/network_namespaces.7.html",
 	},
+	{
+		Cause:      NodeVantageOtherNode,
+		Owner:      OwnerNode,
+		Title:      "the cluster reported another node than the one that was looked at",
+		Look:       "`kubectl get pod POD -o wide` for the node of the failing pod, against the node that this result names. Nodes differ in subnet, resolver file, roots, age and in what they hold already.",
+		Remedy:     "Ask again on the node that the events name, or on a fresh one of the same pool.",
+		NotFixedBy: "Deleting the pod until it lands on a node that works: the next scale-up brings the other kind back. A good result here: it holds for this node alone.",
+		Ref:        "https://kubernetes.io/docs/tasks/debug/debug-application/debug-pods/",
+	},
 }

@@ -166,6 +166,7 @@ const (
 	NodeSnapshotterError        Cause = "node.snapshotter-error"
 	NodePullProgressDeadline    Cause = "node.pull-progress-deadline"
 	NodeVantageNotNode          Cause = "node.vantage-not-node"
+	NodeVantageOtherNode        Cause = "node.vantage-other-node"
 	NodeLocalLimit              Cause = "node.local-limit"
 	NodeLayersAlreadyPresent    Cause = "node.layers-already-present"
 	NodeCachedTagDiffers        Cause = "node.cached-tag-differs"

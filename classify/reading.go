@@ -18,7 +18,7 @@ const (
 type Reading struct {
 	Kind     Kind      `json:"kind"`
 	Attempts []Finding `json:"attempts,omitempty"` // one per mirror or credential, in the order of the text; a pull that only began is one with SeverityInfo
-	Best     Finding   `json:"best"`               // the attempt that counts; zero unless Kind is KindFailure
+	Best     Finding   `json:"best,omitzero"`      // the attempt that counts; zero unless Kind is KindFailure
 	Image    string    `json:"image,omitempty"`    // the reference in the text, if any
 	Cached   bool      `json:"cached,omitempty"`   // the text says that no transfer took place
 	Decide   []string  `json:"decide,omitempty"`   // the probes that would settle it: "dns@auth.example.com"

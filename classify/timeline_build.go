@@ -116,14 +116,18 @@ func (b *storyBuilder) story(image, node string, op Operation) (*Story, *NodeSto
 	return s, &s.Nodes[at]
 }
 
-// add puts one event into the story that it belongs to.
-func (b *storyBuilder) add(e *EventRecord, at, first moment) {
+// reads returns what an event says, and whether it is about a pull at all.
+func reads(e *EventRecord) (Reading, bool) {
 	r := Event(e.Reason, e.Message)
 	running := e.Status && e.Reason == "Running"
 	started := len(r.Attempts) == 1 && r.Attempts[0].Cause == UnknownPullInProgress || e.Reason == "Pulling"
-	if r.Kind == KindUnknown && !running && !started {
-		return
-	}
+	return r, r.Kind != KindUnknown || running || started
+}
+
+// imageOfEvent says which image an event is about, "" if none can be found for
+// it. Events must come in the order of time. It reports false for the image of a
+// sandbox that no text names, which is another than any pod's.
+func (b *storyBuilder) imageOfEvent(e *EventRecord, r Reading) (string, bool) {
 	pod := podKey(e)
 	image := orElse(e.Image, r.Image)
 	switch {
@@ -133,11 +137,24 @@ func (b *storyBuilder) add(e *EventRecord, at, first moment) {
 			b.imageOf[pod] = image
 		}
 	case r.Best.Operation == OperationSandboxImage:
+		return "", false
 	case pod != "":
 		image = b.imageOf[pod]
 	default:
 		image = b.last
 	}
+	return image, true
+}
+
+// add puts one event into the story that it belongs to.
+func (b *storyBuilder) add(e *EventRecord, at, first moment) {
+	r, ok := reads(e)
+	if !ok {
+		return
+	}
+	running := e.Status && e.Reason == "Running"
+	pod := podKey(e)
+	image, _ := b.imageOfEvent(e, r)
 	if image == "" && r.Kind != KindFailure {
 		return
 	}
