@@ -19,6 +19,6 @@ func TestConfigFile(t *testing.T) {
 		"containerd --root /x --config /a --config=b": "/a",
 		"": "",
 	} {
-		assert.Equal(t, want, configFile([]byte(strings.ReplaceAll(args, " ", "\x00")+"\x00")), args)
+		assert.Equal(t, want, configFile(splitArgs([]byte(strings.ReplaceAll(args, " ", "\x00")+"\x00"))), args)
 	}
 }

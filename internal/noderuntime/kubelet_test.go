@@ -21,7 +21,7 @@ func TestAskedByKubelet(t *testing.T) {
 		"":                                                                                                                     "",
 	} {
 		tree := fstest.MapFS{kubeletConfig: {Data: []byte(config)}}
-		assert.Equal(t, want, askedByKubelet(tree), config)
+		assert.Equal(t, want, askedByKubelet(tree, nil), config)
 	}
-	assert.Empty(t, askedByKubelet(fstest.MapFS{}))
+	assert.Empty(t, askedByKubelet(fstest.MapFS{}, nil))
 }

@@ -42,52 +42,73 @@ const maxEnviron = 1 << 20
 // Find looks for a runtime in the proc directory of tree that shares the network
 // namespace of this process, because a machine may run several, and the process
 // namespace of process 1 where that can be read, because any container may run a
-// program of that name. The runtime that the kubelet's configuration names comes
-// first, else one that a kubelet talks to; of equals the lowest process number
-// wins. It reports false if there is none, or if the processes cannot be seen,
-// which takes the rights of a debugger (proc_pid_ns(5)).
-func Find(tree fs.FS) (Runtime, bool) {
-	entries, err := fs.ReadDir(tree, "proc")
-	if err != nil {
-		return Runtime{}, false
+// program of that name. The runtime that the kubelet names comes first, else one
+// that a kubelet talks to; of equals the lowest process number wins. A containerd
+// that dockerd started for itself pulls nothing, and is none. It reports false if
+// there is no runtime, or if the processes cannot be seen, which takes the rights
+// of a debugger (proc_pid_ns(5)).
+func Find(tree fs.FS) (Runtime, bool) { return FindNamed(tree, "") }
+
+// FindNamed is [Find] for the runtime of one name, "k3s" and "rke2" among them
+// also for the containerd that these start; "" = any.
+func FindNamed(tree fs.FS, name string) (Runtime, bool) {
+	found := processes(tree)
+	var kubelet []string
+	for _, p := range found {
+		if p.name == kubeletName {
+			kubelet = p.args(tree)
+			break
+		}
 	}
-	net, pid := namespace(tree, "self", "net"), namespace(tree, "1", "pid")
-	if net == "" {
-		return Runtime{}, false
-	}
-	asked := askedByKubelet(tree)
+	asked := askedByKubelet(tree, kubelet)
 	best, rank := Runtime{}, len(names)
-	for _, e := range entries {
-		n, err := strconv.Atoi(e.Name())
-		if err != nil || n <= 0 {
+	for _, p := range found {
+		i := rankOf(p.name, asked)
+		if i == unranked || i > rank || i == rank && best.PID != 0 {
 			continue
 		}
-		comm, err := readSmall(tree, "proc/"+e.Name()+"/comm", 64)
-		if err != nil {
+		config := configFile(p.args(tree))
+		if ofDocker(p.name, config) || !answersTo(p.name, config, name) {
 			continue
 		}
-		name := strings.TrimSuffix(string(comm), "\n")
-		i := rankOf(name, asked)
-		if i == unranked || i > rank || i == rank && n > best.PID {
-			continue
-		}
-		if namespace(tree, e.Name(), "net") != net || pid != "" && namespace(tree, e.Name(), "pid") != pid {
-			continue
-		}
-		best, rank = Runtime{Name: known(name), PID: n}, i
+		best, rank = Runtime{Name: known(p.name), PID: p.pid, ConfigFile: config}, i
 	}
 	if best.PID == 0 {
 		return Runtime{}, false
 	}
-	if raw, err := readSmall(tree, "proc/"+strconv.Itoa(best.PID)+"/environ", maxEnviron+1); err == nil {
-		best.Environ = parseEnviron(raw)
-	}
-	if raw, err := readSmall(tree, "proc/"+strconv.Itoa(best.PID)+"/cmdline", maxEnviron); err == nil {
-		best.ConfigFile = configFile(raw)
-	}
-	best.GoVersion, best.Version, best.GODEBUG = build(tree, strconv.Itoa(best.PID))
-	best.Started = started(tree, strconv.Itoa(best.PID), time.Now())
+	pid := strconv.Itoa(best.PID)
+	best.Environ = environ(tree, pid)
+	best.GoVersion, best.Version, best.GODEBUG = build(tree, pid)
+	best.Started = started(tree, pid, time.Now())
 	return best, true
+}
+
+// ofDocker recognises the containerd that dockerd keeps for running containers:
+// dockerd itself pulls, by other settings.
+func ofDocker(name, config string) bool {
+	return known(name) == "containerd" && strings.HasSuffix(config, "/docker/containerd/containerd.toml")
+}
+
+// answersTo says whether a process is the runtime that is asked for by name.
+func answersTo(name, config, want string) bool {
+	name = known(name)
+	switch want {
+	case "", name:
+		return true
+	case "k3s", "rke2":
+		return strings.HasPrefix(name, want) || name == "containerd" && strings.Contains(config, "/"+want+"/")
+	}
+	return false
+}
+
+// environ is the environment that a process was started with, nil if it cannot be
+// read.
+func environ(tree fs.FS, pid string) map[string]string {
+	raw, err := readSmall(tree, "proc/"+pid+"/environ", maxEnviron+1)
+	if err != nil {
+		return nil
+	}
+	return parseEnviron(raw)
 }
 
 // known is the name without a version.
