@@ -65,9 +65,10 @@ type Options struct {
 	OnStep     func(Step)
 	OnProgress func(Progress)
 
-	Concurrency int    // parallel blob requests at one host; 0 = as the runtime: 3, CRI-O 6
-	Limits      Limits // per-step limits; zero = the defaults
-	UserAgent   string // "" = "pullwalk"
+	Runtime     RuntimeHint // which runtime pulls here; zero = found on the node
+	Concurrency int         // parallel blob requests at one host; 0 = as the runtime: 3, CRI-O 6
+	Limits      Limits      // per-step limits; zero = the defaults
+	UserAgent   string      // "" = "pullwalk"
 
 	// AllowAddr refuses addresses that must not be connected to; nil =
 	// [DenyPlatformAddrs]. A refused address is inconclusive, never failed.
@@ -156,6 +157,9 @@ func (o *Options) validate() error {
 		if l.value < 0 {
 			return fmt.Errorf("pullwalk: Limits.%s %v is negative", l.name, l.value)
 		}
+	}
+	if err := o.Runtime.validate(); err != nil {
+		return err
 	}
 	for _, host := range o.Also {
 		if _, _, err := splitHostPort(host); err != nil {

@@ -124,7 +124,7 @@ type files struct {
 
 func (d *diagnosis) read() files {
 	var f files
-	if f.view, f.viewErr = d.opts.Node.resolve(); f.viewErr != nil {
+	if f.view, f.viewErr = d.opts.Node.resolve(d.opts.Runtime); f.viewErr != nil {
 		return f
 	}
 	f.settings = dnscheck.ReadSettingsFrom(f.view.files)
@@ -140,7 +140,7 @@ func (d *diagnosis) read() files {
 	}
 	f.findings = distinct(f.findings)
 	f.sandbox = readSandbox(f.view)
-	if f.view.FS != nil && endpoints.WayOf(rt.Name) == endpoints.WayContainerd {
+	if f.view.FS != nil && f.view.way() == endpoints.WayContainerd {
 		f.store, _ = endpoints.OpenContentStore(f.view.FS, rt.ConfigFile)
 	}
 	if f.view.netns == "other" && !f.view.hasRuntime {
@@ -170,7 +170,7 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 		return res, nil
 	}
 	d.store = f.store
-	d.view, d.settings, d.way = f.view, f.settings, endpoints.WayOf(f.view.runtime.Name)
+	d.view, d.settings, d.way = f.view, f.settings, f.view.way()
 	d.parallel = cmp.Or(d.opts.Concurrency, d.way.Parallel())
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}
 	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect}

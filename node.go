@@ -57,24 +57,26 @@ func HostNode(root string) Node { return Node{hosted: true, hostRoot: root} }
 // view is a Node with every default filled in.
 type view struct {
 	Node
-	files       []dnscheck.Source // where resolver files are read, the runtime's first
-	roots       *tlsauth.Roots
-	rootsErr    error
-	runtime     noderuntime.Runtime
-	hasRuntime  bool
-	hostName    string
-	netns       string
-	proxySource string
-	proxyEnv    map[string]string
+	files      []dnscheck.Source // where resolver files are read, the runtime's first
+	roots      *tlsauth.Roots
+	rootsErr   error
+	runtime    noderuntime.Runtime
+	hasRuntime bool // its process was found
+	// givenEnviron says that the runtime's environment is the caller's word.
+	givenEnviron bool
+	hostName     string
+	netns        string
+	proxySource  string
+	proxyEnv     map[string]string
 }
 
 // resolve fills in the defaults. It fails only for a node view that cannot be
 // looked at at all.
-func (n Node) resolve() (*view, error) {
+func (n Node) resolve(hint RuntimeHint) (*view, error) {
 	v := &view{Node: n, netns: "unknown"}
 	own := n.FS == nil && !n.hosted
+	root := n.hostRoot
 	if n.FS == nil {
-		root := n.hostRoot
 		switch {
 		case n.hosted && root == "":
 			return nil, errors.New("pullwalk: the host root is empty")
@@ -87,17 +89,19 @@ func (n Node) resolve() (*view, error) {
 				return nil, fmt.Errorf("pullwalk: %w", err)
 			}
 			v.FS = tree
-			v.files = dnscheck.SourcesAt(root)
 		}
 	}
-	if v.files == nil && v.FS != nil {
+	v.findRuntime(hint)
+	switch {
+	case n.FS == nil && v.FS != nil:
+		v.files = v.resolverTrees(root, hint)
+	case v.FS != nil:
 		v.files = []dnscheck.Source{{FS: v.FS}}
 	}
 	if v.Now == nil {
 		v.Now = time.Now
 	}
 	if v.FS != nil {
-		v.runtime, v.hasRuntime = noderuntime.Find(v.FS)
 		v.netns = noderuntime.NetworkNamespace(v.FS)
 		v.hostName = readHostName(v.FS)
 	}
@@ -122,6 +126,8 @@ func (v *view) chooseProxy(own bool) {
 	case v.Proxy != nil:
 		v.proxySource = "the caller"
 		return
+	case v.givenEnviron:
+		env, v.proxySource = v.runtime.Environ, "environment of the runtime that the caller gave"
 	case v.hasRuntime && v.runtime.Environ != nil:
 		env, v.proxySource = v.runtime.Environ, fmt.Sprintf("environment of %s (pid %d)", v.runtime.Name, v.runtime.PID)
 	case own:
@@ -184,7 +190,7 @@ func (v *view) vantage(settings dnscheck.Settings) Vantage {
 	case v.Node.Roots != nil:
 		out.Roots = []string{"the caller's pool"}
 	}
-	if v.hasRuntime {
+	if v.knowsRuntime() {
 		out.Runtime, out.RuntimePID = v.runtime.Name, v.runtime.PID
 		out.RuntimeVersion, out.RuntimeGo = v.runtime.Version, v.runtime.GoVersion
 	}

@@ -243,9 +243,12 @@ func (r *Result) lookedFrom() string {
 	if v.ResolverFile != "" {
 		parts = append(parts, fmt.Sprintf("nameservers %s of %s", strings.Join(v.Nameservers, " "), v.ResolverFile))
 	}
-	if v.Runtime != "" {
+	switch {
+	case v.Runtime != "" && v.RuntimePID == 0:
+		parts = append(parts, "runtime "+v.Runtime+" (as the caller says, its process was not seen)")
+	case v.Runtime != "":
 		parts = append(parts, fmt.Sprintf("runtime %s (pid %d)", v.Runtime, v.RuntimePID))
-	} else {
+	default:
 		parts = append(parts, "no runtime found")
 	}
 	if v.Proxy != "" {

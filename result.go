@@ -85,7 +85,7 @@ type Vantage struct {
 	Nameservers      []string `json:"nameservers,omitempty"`  // the nameservers that were asked
 	Roots            []string `json:"roots,omitempty"`        // where trusted roots came from
 	Runtime          string   `json:"runtime,omitempty"`      // "" = no container runtime was found
-	RuntimePID       int      `json:"runtimePid,omitempty"`
+	RuntimePID       int      `json:"runtimePid,omitempty"`   // 0 = not seen here: the caller names the runtime
 	// RuntimeVersion and RuntimeGo are as the runtime's program says; "" = not known.
 	RuntimeVersion string  `json:"runtimeVersion,omitempty"`
 	RuntimeGo      string  `json:"runtimeGo,omitempty"`

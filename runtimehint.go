@@ -1,0 +1,100 @@
+package pullwalk
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/nodefs"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
+)
+
+// RuntimeHint is what the caller knows of the runtime that pulls here. The zero
+// RuntimeHint knows nothing: the runtime is then found by its process, which
+// needs the node's processes in sight. A hint says how the runtime walks and
+// which files it reads; it does not say that this looks from the runtime's
+// network, so the Vantage stays as it was seen.
+type RuntimeHint struct {
+	// Name is "containerd", "crio", "dockerd", "k3s" or "rke2"; "" = found on the
+	// node. A process of that name is used where there is one, and no other.
+	Name string
+	// ConfigFile is the runtime's configuration file, as an absolute path in the
+	// node's tree; "" = the one that the process was started with, else the
+	// runtime's usual one.
+	ConfigFile string
+	// Environ is the environment of the runtime's process, which decides about its
+	// proxy and its roots; nil = read from the process. It is not printed.
+	Environ map[string]string
+}
+
+// String tells what is known, and no value of the environment.
+func (h RuntimeHint) String() string {
+	return fmt.Sprintf("runtime %q, configuration %q, %d variables", h.Name, h.ConfigFile, len(h.Environ))
+}
+
+// GoString keeps %#v from printing the environment.
+func (h RuntimeHint) GoString() string { return "pullwalk.RuntimeHint{" + h.String() + "}" }
+
+func (h RuntimeHint) validate() error {
+	switch h.Name {
+	case "", "containerd", "crio", "dockerd", "k3s", "rke2":
+	default:
+		return fmt.Errorf("pullwalk: Runtime.Name %q is none of containerd, crio, dockerd, k3s, rke2", h.Name)
+	}
+	if h.ConfigFile != "" && (!path.IsAbs(h.ConfigFile) || strings.ContainsRune(h.ConfigFile, 0)) {
+		return fmt.Errorf("pullwalk: Runtime.ConfigFile %q is no absolute path", h.ConfigFile)
+	}
+	for key := range h.Environ {
+		if key == "" || strings.ContainsAny(key, "=\x00") {
+			return fmt.Errorf("pullwalk: Runtime.Environ has the name %q, which is none of a variable", key)
+		}
+	}
+	return nil
+}
+
+// findRuntime looks for the process of the runtime, and lets the hint say the
+// rest.
+func (v *view) findRuntime(h RuntimeHint) {
+	if v.FS != nil {
+		v.runtime, v.hasRuntime = noderuntime.FindNamed(v.FS, h.Name)
+	}
+	if !v.hasRuntime {
+		v.runtime.Name = h.Name
+	}
+	if h.ConfigFile != "" {
+		v.runtime.ConfigFile = h.ConfigFile
+	}
+	if h.Environ != nil {
+		v.runtime.Environ, v.givenEnviron = maps.Clone(h.Environ), true
+	}
+}
+
+// knowsRuntime says that a process was found, or that the caller says which
+// runtime it is.
+func (v *view) knowsRuntime() bool { return v.runtime.Name != "" }
+
+// resolverTrees are where resolver files are read, the nearest to the runtime
+// first. The mount namespace of another runtime than the one that the caller names
+// says nothing of it.
+func (v *view) resolverTrees(root string, h RuntimeHint) []dnscheck.Source {
+	if h.Name == "" {
+		return dnscheck.SourcesAt(root)
+	}
+	host := []dnscheck.Source{{Name: "host root " + root, FS: v.FS}}
+	if !v.hasRuntime {
+		return host
+	}
+	own, err := nodefs.New(filepath.Join(root, "proc", strconv.Itoa(v.runtime.PID), "root"))
+	if err != nil {
+		return host
+	}
+	return append([]dnscheck.Source{{Name: fmt.Sprintf("runtime %s (process %d)", v.runtime.Name, v.runtime.PID), FS: own}}, host...)
+}
+
+// way is how the runtime walks, as far as it is known.
+func (v *view) way() endpoints.Way { return endpoints.WayOf(v.runtime.Name) }
