@@ -148,6 +148,9 @@ func (d *diagnosis) read() files {
 		v.Severity = classify.SeverityWarn
 		f.findings = append(f.findings, v)
 	}
+	if len(f.view.files) > 0 {
+		f.findings = append(f.findings, resolverByHand(f.view.files[0].FS, f.settings.File)...)
+	}
 	f.findings = append(f.findings, toldOf(d.opts.Events, f.view, d.ref.String()).findings()...)
 	return f
 }

@@ -111,7 +111,7 @@ func (l *lane) lookup(ctx context.Context) Step {
 		return questionFailed(s, err)
 	}
 	s.Reach = rep
-	return settle(s, rep.Held(), rep.Inconclusive, rep.Findings())
+	return settle(s, rep.Held(), rep.Inconclusive, append(rep.Findings(), routeByHand(rep.Route)...))
 }
 
 func (l *lane) connect(ctx context.Context) outcome {
@@ -184,7 +184,7 @@ func (l *lane) tls(ctx context.Context, open net.Conn) outcome {
 		return outcome{Step: questionFailed(s, err)}
 	}
 	s.TLS = rep
-	return outcome{Step: settle(s, rep.Held(), rep.Inconclusive, rep.Findings()), conn: conn, spare: spare}
+	return outcome{Step: settle(s, rep.Held(), rep.Inconclusive, append(rep.Findings(), l.e.d.rootByHand(rep)...)), conn: conn, spare: spare}
 }
 
 // tlsTarget is the address as the TLS report names it; a tunnel has none.

@@ -19,10 +19,6 @@ const (
 	agreesUnknown = "unknown"
 )
 
-// LabelNode is the label that holds the name by which the cluster knows the
-// node. Without it the host name stands in, which may be another.
-const LabelNode = "node"
-
 // told is what the cluster reported about this image.
 type told struct {
 	events []classify.EventRecord // in the order of time

@@ -192,8 +192,13 @@ type Proof struct {
 	// InNodeStore counts the layers and the configuration that the node's own store
 	// holds already: a success of its runtime here would prove less.
 	InNodeStore int `json:"inNodeStore,omitempty"`
-	// HandEdits lists what only a change made by hand on this node makes work.
-	// A node with hand edits proves nothing for its pool.
+	// HandEdits lists what took part in this pull and was changed on this node alone,
+	// as far as such a change can be read: entries of the hosts file, routes that `ip
+	// route add` left, roots that the trust store's tool does not know, a resolver
+	// file edited in the place of systemd-resolved's. A node with hand edits proves
+	// nothing for its pool. An empty list does not say that nobody changed anything:
+	// packet filters, sysctls and files of the supported configuration look alike
+	// whoever wrote them.
 	HandEdits []string `json:"handEdits,omitempty"`
 }
 

@@ -180,7 +180,7 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 			r.Verdict = StatusDegraded
 		}
 		if p := sources[served].proof; p != nil {
-			p.HandEdits = handEdits(r.Sources[served])
+			p.HandEdits = handEdits(r.Sources, served)
 			r.Proof = p
 		}
 	case open == "" && len(failures) > 0:
@@ -359,23 +359,4 @@ func (r *Result) suspectName() {
 			}
 		}
 	}
-}
-
-// handEdits lists what only a change made by hand makes work: an entry of the
-// hosts file dies with the node.
-func handEdits(s Source) []string {
-	var out []string
-	for _, e := range s.Endpoints {
-		for _, st := range e.Steps {
-			for _, f := range st.Findings {
-				if f.Cause != classify.DNSHostsOverride {
-					continue
-				}
-				if edit := fmt.Sprintf("%s: entry for %s", cmp.Or(f.Fact(classify.FactFile), "hosts file"), e.Host); !slices.Contains(out, edit) {
-					out = append(out, edit)
-				}
-			}
-		}
-	}
-	return out
 }

@@ -137,7 +137,7 @@ func (g generator) of(t reflect.Type) (*schema, error) {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return &schema{Type: "string", Format: "date-time"}, nil
-	case reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.AddrPort]():
+	case reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.AddrPort](), reflect.TypeFor[netip.Prefix]():
 		return &schema{Type: "string"}, nil
 	}
 	if values, ok := enumerations[t]; ok {

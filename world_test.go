@@ -74,7 +74,7 @@ const (
 //	zone SERVER NAME cname TARGET   an alias
 //	zone SERVER NAME says CODE      an extended error (RFC 8914) beside the answer
 //	zone SERVER silent|closed|truncates|no-tcp|malformed|mismatched   the nameserver itself
-//	route PREFIX via GW dev IF src ADDR, or a kind: unreachable, blackhole, prohibit, none
+//	route PREFIX via GW dev IF src ADDR [proto NAME], or a kind: unreachable, blackhole, prohibit, none
 //	net silent|refuse|reset|mute|unreachable ADDR:PORT
 //	net cut|hang|hole-up|hole-down|drop-large ADDR:PORT BYTES
 //	serve registry|token|blobs ADDR:PORT   one more listener
@@ -416,6 +416,9 @@ func (w *world) route(t testing.TB, args []string) {
 			i++
 		case "src":
 			r.Source = netip.MustParseAddr(args[i+1])
+			i++
+		case "proto":
+			r.Protocol, r.Prefix = args[i+1], netip.MustParsePrefix(args[0])
 			i++
 		case "none", "unreachable", "blackhole", "prohibit":
 			r.Kind = reach.RouteKind(args[i])

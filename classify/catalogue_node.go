@@ -41,6 +41,15 @@ var nodeEntries = []Info{
 		Ref:        "https://github.com/containerd/containerd/blob/main/docs/snapshotters/README.md",
 	},
 	{
+		Cause:      NodeHandEdit,
+		Owner:      OwnerNode,
+		Title:      "something that was changed on this one node takes part in the pull",
+		Look:       "What the facts name, on this node against a fresh one of the same pool: `ip route show proto boot`, the trust store against the inputs of its tool, `ls -l /etc/resolv.conf`. Ask who set it: an admin at night, or a script that every node runs.",
+		Remedy:     "Move it to where new nodes get it from (node image, cloud-init, a DaemonSet, the network's own routing), then prove the pull on a fresh node.",
+		NotFixedBy: "Repeating the change on the next node: scale-up, repair and upgrade bring nodes without it. A pull that works here: it proves the change, not the pool.",
+		Ref:        "https://man7.org/linux/man-pages/man8/ip-route.8.html",
+	},
+	{
 		Cause:      NodeInternalError,
 		Owner:      OwnerNode,
 		Title:      "the kubelet or the runtime stumbled over its own records of the pull",

@@ -165,6 +165,7 @@ const (
 	NodeRuntimeUnavailable      Cause = "node.runtime-unavailable"
 	NodeSnapshotterError        Cause = "node.snapshotter-error"
 	NodePullProgressDeadline    Cause = "node.pull-progress-deadline"
+	NodeHandEdit                Cause = "node.hand-edit"
 	NodeVantageNotNode          Cause = "node.vantage-not-node"
 	NodeVantageOtherNode        Cause = "node.vantage-other-node"
 	NodeLocalLimit              Cause = "node.local-limit"

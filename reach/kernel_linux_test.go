@@ -111,22 +111,25 @@ func TestKernelGivesTheWay(t *testing.T) {
 	w := newWorld(t)
 	eth0 := w.eth0.Attrs().Index
 	w.route("0.0.0.0/0", func(r *netlink.Route) { r.Gw = net.IPv4(10, 20, 0, 1) })
-	w.route("10.40.0.0/16", func(r *netlink.Route) { r.Gw, r.MTU = net.IPv4(10, 20, 0, 3), 1280 })
-	w.route("10.50.0.0/16", func(r *netlink.Route) { r.LinkIndex, r.Scope = eth0, netlink.SCOPE_LINK })
+	w.route("10.40.0.0/16", func(r *netlink.Route) { r.Gw, r.MTU, r.Protocol = net.IPv4(10, 20, 0, 3), 1280, unix.RTPROT_DHCP })
+	w.route("10.50.0.0/16", func(r *netlink.Route) {
+		r.LinkIndex, r.Scope, r.Protocol = eth0, netlink.SCOPE_LINK, unix.RTPROT_STATIC
+	})
 	w.route("10.60.0.0/16", func(r *netlink.Route) {
+		r.Protocol = 80 // a network plugin of its own number
 		r.LinkIndex, r.Via = eth0, &netlink.Via{AddrFamily: unix.AF_INET6, Addr: net.ParseIP("2001:db8:20::1")}
 	})
 	w.route("2001:db8:40::/48", func(r *netlink.Route) { r.Gw, r.MTU = net.ParseIP("2001:db8:20::1"), 1300 })
 
 	src, src6 := netip.MustParseAddr("10.20.0.2"), netip.MustParseAddr("2001:db8:20::2")
 	for dst, want := range map[string]reach.Route{
-		"10.20.0.4":      {Source: src, OnLink: true},
-		"192.0.2.1":      {Source: src, Gateway: netip.MustParseAddr("10.20.0.1")},
-		"10.40.0.4":      {Source: src, Gateway: netip.MustParseAddr("10.20.0.3"), MTU: 1280},
-		"10.50.0.4":      {Source: src, OnLink: true},
-		"10.60.0.4":      {Source: src, Gateway: netip.MustParseAddr("2001:db8:20::1")},
-		"2001:db8:20::4": {Source: src6, OnLink: true},
-		"2001:db8:40::4": {Source: src6, Gateway: netip.MustParseAddr("2001:db8:20::1"), MTU: 1300},
+		"10.20.0.4":      {Source: src, OnLink: true, Prefix: netip.MustParsePrefix("10.20.0.0/24"), Protocol: "kernel"},
+		"192.0.2.1":      {Source: src, Gateway: netip.MustParseAddr("10.20.0.1"), Prefix: netip.MustParsePrefix("0.0.0.0/0"), Protocol: "boot"},
+		"10.40.0.4":      {Source: src, Gateway: netip.MustParseAddr("10.20.0.3"), MTU: 1280, Prefix: netip.MustParsePrefix("10.40.0.0/16"), Protocol: "dhcp"},
+		"10.50.0.4":      {Source: src, OnLink: true, Prefix: netip.MustParsePrefix("10.50.0.0/16"), Protocol: "static"},
+		"10.60.0.4":      {Source: src, Gateway: netip.MustParseAddr("2001:db8:20::1"), Prefix: netip.MustParsePrefix("10.60.0.0/16"), Protocol: "80"},
+		"2001:db8:20::4": {Source: src6, OnLink: true, Prefix: netip.MustParsePrefix("2001:db8:20::/64"), Protocol: "kernel"},
+		"2001:db8:40::4": {Source: src6, Gateway: netip.MustParseAddr("2001:db8:20::1"), MTU: 1300, Prefix: netip.MustParsePrefix("2001:db8:40::/48"), Protocol: "boot"},
 	} {
 		want.Destination, want.Interface, want.LinkMTU = netip.MustParseAddr(dst), "eth0", 1400
 		want.Table, want.Kind, want.Method = unix.RT_TABLE_MAIN, reach.RouteUnicast, reach.MethodNetlink

@@ -70,6 +70,13 @@ type Route struct {
 	// OnLink: no gateway in between, the destination is on the interface's own
 	// network (or a tunnel takes it). false where it is not known.
 	OnLink bool `json:"onLink,omitempty"`
+	// Prefix is the entry of the table that decides, for a default route the one of
+	// length 0; Protocol who put it there, by the names of iproute2 ("kernel", "dhcp",
+	// "static", "bird"; a number where it has none). "boot" is what `ip route add`
+	// leaves, and many scripts and container networks with it. Linux, and only for
+	// addresses of other machines; zero = not known.
+	Prefix   netip.Prefix `json:"prefix,omitzero"`
+	Protocol string       `json:"protocol,omitempty"`
 	// Kind is what the routing does with the packet; "" = not known.
 	Kind RouteKind `json:"kind"`
 	// Method says how this was found out: one of the Method constants, or a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strconv"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -25,9 +26,9 @@ func kernelRoute(ctx context.Context, dst netip.Addr) (Route, error) {
 		}
 		return udpRoute(ctx, dst) // a sandbox without netlink
 	}
-	found, err := lookup(ctx, handle, dst)
+	found, by, err := lookup(ctx, handle, dst)
 	if err == nil {
-		return fromNetlink(dst, found), nil
+		return fromNetlink(dst, found).from(by), nil
 	}
 	if ctx.Err() != nil {
 		return Route{}, context.Cause(ctx)
@@ -55,9 +56,10 @@ func kernelRoute(ctx context.Context, dst netip.Addr) (Route, error) {
 // lookup asks over handle, which it closes. The request runs in a goroutine of
 // its own because a kernel that holds its configuration lock cannot be
 // interrupted; that goroutine ends with the kernel's answer.
-func lookup(ctx context.Context, handle *netlink.Handle, dst netip.Addr) (netlink.Route, error) {
+func lookup(ctx context.Context, handle *netlink.Handle, dst netip.Addr) (route netlink.Route, by *netlink.Route, err error) {
 	type result struct {
 		route netlink.Route
+		entry *netlink.Route
 		err   error
 	}
 	answer := make(chan result, 1)
@@ -70,6 +72,9 @@ func lookup(ctx context.Context, handle *netlink.Handle, dst netip.Addr) (netlin
 			switch {
 			case res.err == nil && len(routes) > 0:
 				res.route = routes[0]
+				if res.route.Type == unix.RTN_UNICAST {
+					res.entry = tableEntry(handle, dst)
+				}
 			case res.err == nil:
 				res.err = syscall.EOPNOTSUPP // an answer without a route is none
 			}
@@ -79,10 +84,50 @@ func lookup(ctx context.Context, handle *netlink.Handle, dst netip.Addr) (netlin
 	}()
 	select {
 	case res := <-answer:
-		return res.route, res.err
+		return res.route, res.entry, res.err
 	case <-ctx.Done():
-		return netlink.Route{}, context.Cause(ctx)
+		return netlink.Route{}, nil, context.Cause(ctx)
 	}
+}
+
+// tableEntry asks which entry of the table answers: the lookup itself shows the way
+// and not who put it there. nil = the kernel does not say (before Linux 4.13).
+func tableEntry(handle *netlink.Handle, dst netip.Addr) *netlink.Route {
+	routes, err := handle.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{FIBMatch: true})
+	if err != nil || len(routes) == 0 {
+		return nil
+	}
+	return &routes[0]
+}
+
+// protocols are the names of iproute2 (rt_protos) for the numbers of
+// rtnetlink(7) that are met on nodes.
+var protocols = map[netlink.RouteProtocol]string{
+	unix.RTPROT_REDIRECT: "redirect", unix.RTPROT_KERNEL: "kernel", unix.RTPROT_BOOT: "boot", unix.RTPROT_STATIC: "static",
+	unix.RTPROT_RA: "ra", unix.RTPROT_ZEBRA: "zebra", unix.RTPROT_BIRD: "bird", unix.RTPROT_DHCP: "dhcp", unix.RTPROT_KEEPALIVED: "keepalived",
+	unix.RTPROT_BGP: "bgp", unix.RTPROT_OSPF: "ospf",
+}
+
+// from adds the entry that decides to a route.
+func (r Route) from(entry *netlink.Route) Route {
+	if entry == nil {
+		return r
+	}
+	if r.Protocol = protocols[entry.Protocol]; r.Protocol == "" && entry.Protocol != unix.RTPROT_UNSPEC {
+		r.Protocol = strconv.Itoa(int(entry.Protocol))
+	}
+	unspecified := netip.IPv4Unspecified()
+	if r.Destination.Is6() {
+		unspecified = netip.IPv6Unspecified()
+	}
+	r.Prefix = netip.PrefixFrom(unspecified, 0)
+	if entry.Dst != nil {
+		if addr, ok := netip.AddrFromSlice(entry.Dst.IP); ok {
+			ones, _ := entry.Dst.Mask.Size()
+			r.Prefix = netip.PrefixFrom(addr.Unmap(), ones)
+		}
+	}
+	return r
 }
 
 // fromNetlink translates the kernel's answer.

@@ -27,6 +27,8 @@ type TLSReport struct {
 	// TrustedBy is the file that the root of Chain came from, or "caller's
 	// pool", "system store" or "the endpoint's own CA"; "" unless Verified.
 	TrustedBy string `json:"trustedBy,omitempty"`
+	// RootSHA256 is the fingerprint of that root, hexadecimal; "" unless Verified.
+	RootSHA256 string `json:"rootSha256,omitempty"`
 	// ClockSkewMS is how far this node's clock is behind the server's (negative:
 	// ahead), as the Date field of an answer in clear showed; nil = not asked, which
 	// is so while no certificate is out of its dates, or not learnt.

@@ -3,7 +3,9 @@ package tlsauth
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -241,7 +243,9 @@ func (l *look) trust(ctx context.Context, rep *TLSReport, s *shake, decides, mai
 	if main {
 		rep.Chain = describeChain(t.certs)
 		if rep.Verified = len(problems) == 0; rep.Verified {
-			rep.TrustedBy = t.roots.file(root(chains))
+			by := root(chains)
+			sum := sha256.Sum256(by.Raw)
+			rep.TrustedBy, rep.RootSHA256 = t.roots.file(by), hex.EncodeToString(sum[:])
 		}
 	}
 	switch {
