@@ -176,7 +176,7 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 	d.view, d.settings, d.way = f.view, f.settings, f.view.way()
 	d.parallel = cmp.Or(d.opts.Concurrency, d.way.Parallel())
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}
-	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect}
+	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect, Pressure: d.view.FS}
 	d.notify = newNotifier(&d.opts)
 	sandbox := d.startSandbox(ctx, f.sandbox)
 	sources := d.pull(ctx, f.configured, f.findings, f.err)

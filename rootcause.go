@@ -186,6 +186,7 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 	case open == "" && len(failures) > 0:
 		r.Verdict = StatusFailed
 		r.suspectName()
+		r.suspectSize()
 		r.Primary = &r.Findings[0]
 	default:
 		r.Inconclusive = open

@@ -2,6 +2,7 @@ package pullwalk_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk"
+	"github.com/pullwalk/pullwalk/classify"
 )
 
 // hop is one place of a pull that can fall silent, the step that meets it, and
@@ -153,6 +155,28 @@ func TestProgressOfBytes(t *testing.T) {
 		}
 		require.Positive(t, bytes)
 		require.Positive(t, last)
+	})
+}
+
+// A download that stops says how much came and how fast, without the silence.
+func TestStalledDownloadSaysHowFar(t *testing.T) {
+	t.Parallel()
+	inWorld(t, "option complete\nnet hang 10.20.0.6:443 40000", func(t *testing.T, w *world) {
+		w.net.Delay(blobsAddr, 250*time.Millisecond)
+		got := w.diagnose(t, t.Context(), scenario{})
+		for _, f := range got.result.Findings {
+			if f.Cause != classify.EndpointDownloadStalled || f.Fact(classify.FactRate) == "" {
+				continue
+			}
+			rate, err := strconv.Atoi(f.Fact(classify.FactRate))
+			require.NoError(t, err)
+			require.NotEmpty(t, f.Fact(classify.FactGot))
+			bytes, err := strconv.Atoi(strings.TrimSuffix(f.Fact(classify.FactGot), " bytes"))
+			require.NoError(t, err)
+			require.Greater(t, rate, bytes/2, "some hundred milliseconds, not the fifteen seconds of silence")
+			return
+		}
+		t.Fatalf("no stalled download with a rate: %s", got.result)
 	})
 }
 

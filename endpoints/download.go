@@ -150,6 +150,7 @@ type download struct {
 	skip    int64
 	onBytes func(int64)
 	start   time.Time
+	last    time.Time // when the last bytes came; zero = none did
 }
 
 // limit is how many bytes are read before the blob is judged. Whole blobs are
@@ -189,6 +190,7 @@ func (dl download) read(ctx context.Context, r *RequestReport, resp *http.Respon
 			r.page(resp)
 			return
 		}
+		dl.last = time.Now()
 		fresh := buf[:n]
 		if skip > 0 {
 			cut := min(skip, int64(n))
@@ -249,6 +251,10 @@ func (dl download) facts(r *RequestReport) []classify.Fact {
 	}
 	if dl.d.Size > 0 {
 		facts = append(facts, classify.Fact{Key: classify.FactSize, Value: strconv.FormatInt(dl.d.Size, 10)})
+	}
+	// Until the last byte: the wait for more is no part of a rate.
+	if n, took := r.Bytes-r.Offset, dl.last.Sub(dl.start); n > 0 && !dl.last.IsZero() && took >= time.Millisecond {
+		facts = append(facts, classify.Fact{Key: classify.FactRate, Value: strconv.FormatInt(int64(float64(n)/took.Seconds()), 10)})
 	}
 	return facts
 }

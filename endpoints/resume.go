@@ -87,6 +87,9 @@ const (
 // failure.
 func (dl download) rate(r *RequestReport) {
 	elapsed := time.Since(dl.start)
+	if r.Outcome == OutcomeFailed && !dl.last.IsZero() {
+		elapsed = dl.last.Sub(dl.start)
+	}
 	n := r.Bytes - r.Offset
 	if dl.mode != Whole || elapsed < time.Second {
 		return

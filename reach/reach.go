@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"slices"
@@ -46,6 +47,10 @@ type Checker struct {
 	// NoTrace leaves out the trace that follows a second of silence or a refusal
 	// by a router.
 	NoTrace bool
+	// Pressure is the file tree of the machine that connects: when nothing answers
+	// for a second, or a connect lacks something on this machine, the kernel's
+	// counters below its proc are read, see [CheckPressure]. nil = they are not.
+	Pressure fs.FS
 	// Ranges are networks that exist only inside the cluster or the node, such as
 	// the pod and the service range. A registry's address inside one of them is a
 	// finding. nil = not known, only the node's interfaces are looked at.
@@ -83,6 +88,9 @@ type Report struct {
 	// Trace is the way as the routers answered; nil = not begun, see
 	// [Checker.Trace].
 	Trace *Trace `json:"trace,omitempty"`
+	// Pressure is how much room the kernel had left when the connect failed in a way
+	// that a lack of it explains; nil = it did not, or nobody asked.
+	Pressure *Pressure `json:"pressure,omitempty"`
 	// Inconclusive says why something that was asked for is not decided; "" =
 	// all of it is.
 	Inconclusive string `json:"inconclusive,omitempty"`

@@ -9,10 +9,17 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// connect tries target, traces the way when it stays silent or a router
-// refuses, and notes in r what came of it. The returned connection is open; nil
-// means that there is none.
+// connect tries target, looks for what explains a failure, and notes in r what
+// came of it. The returned connection is open; nil means that there is none.
 func (c *Checker) connect(ctx context.Context, target netip.AddrPort, r *Report) net.Conn {
+	pressure := c.watchPressure()
+	conn := c.connectTraced(ctx, target, r)
+	pressure.explain(ctx, r)
+	return conn
+}
+
+// connectTraced traces the way when target stays silent or a router refuses.
+func (c *Checker) connectTraced(ctx context.Context, target netip.AddrPort, r *Report) net.Conn {
 	s, observed := c.sockets()
 	if !observed || !canObserve || c.NoTrace {
 		conn := c.connectOnce(ctx, target, "", r)
