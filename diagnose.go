@@ -29,8 +29,20 @@ const (
 type Options struct {
 	Node     Node           // the machine to look at; zero = this one
 	Keychain authn.Keychain // nil = anonymous; the process's own docker configuration is never used by default
-	Platform string         // "os/arch[/variant]"; "" = the node's, linux if the node's system is unknown
-	Pull     PullMode       // "" = Touch
+	// NodeCredentials offers what the node's kubelet offers by itself: its credential
+	// files and its credential provider plugins, by the command line of its process.
+	// It is for a nil Keychain, or a [tlsauth.Kubelet] without FS, whose pull secrets
+	// then come first. Where the process is not seen, plugins are not known.
+	NodeCredentials bool
+	// RunPlugins runs those plugins as child processes, with the kubelet's own
+	// environment and the rights of this process, as the kubelet runs them; it
+	// implies NodeCredentials. false = they are judged and not run, and a pull that
+	// needs one is inconclusive. They are run from the node's own root only: behind a
+	// mounted one they would find other libraries and other users.
+	RunPlugins bool
+
+	Platform string   // "os/arch[/variant]"; "" = the node's, linux if the node's system is unknown
+	Pull     PullMode // "" = Touch
 
 	// Events are what the cluster reported, to compare with. They never decide.
 	Events []classify.EventRecord
@@ -157,6 +169,9 @@ func (o *Options) validate() error {
 		if l.value < 0 {
 			return fmt.Errorf("pullwalk: Limits.%s %v is negative", l.name, l.value)
 		}
+	}
+	if err := o.validateCredentials(); err != nil {
+		return err
 	}
 	if err := o.Runtime.validate(); err != nil {
 		return err

@@ -115,6 +115,7 @@ type files struct {
 	view       *view
 	viewErr    error
 	store      *endpoints.ContentStore
+	kubelet    *tlsauth.Kubelet // nil = its credentials are not asked for
 	settings   dnscheck.Settings
 	configured []endpoints.Source
 	findings   []classify.Finding
@@ -128,6 +129,7 @@ func (d *diagnosis) read() files {
 		return f
 	}
 	f.settings = dnscheck.ReadSettingsFrom(f.view.files)
+	f.kubelet = d.kubelet(f.view)
 	rt := f.view.runtime
 	f.configured, f.findings, f.err = endpoints.SourcesOf(f.view.FS, rt.Name, rt.ConfigFile, d.ref)
 	for _, c := range f.configured {
@@ -173,6 +175,9 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 		return res, nil
 	}
 	d.store = f.store
+	if f.kubelet != nil {
+		d.opts.Keychain = f.kubelet
+	}
 	d.view, d.settings, d.way = f.view, f.settings, f.view.way()
 	d.parallel = cmp.Or(d.opts.Concurrency, d.way.Parallel())
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}

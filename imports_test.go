@@ -52,7 +52,8 @@ var importRules = []importRule{
 	{"testing/fstest", []string{"internal/lab"}, "tests only"},
 	{"net/http/httptest", nil, "tests only: it registers flags"},
 	{"log/...", []string{"internal/lab", "examples/..."}, "a library prints nothing; lab silences net/http"},
-	{"os/exec", nil, "no subprocesses"},
+	{"os/exec", []string{"internal/pluginrun"}, "no subprocesses but the kubelet's plugins, where the caller asks for them"},
+	{module + "/internal/pluginrun", []string{"."}, "what starts processes is not to be had by accident"},
 	{"plugin", nil, "no code from elsewhere"},
 	{"unsafe", []string{"classify/errno_windows.go"}, "no need"},
 }

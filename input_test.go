@@ -6,12 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk"
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
 // A senseless question is an error that names what is wrong with it. Nothing is
@@ -44,6 +47,8 @@ func TestSenselessQuestions(t *testing.T) {
 		"runtime":               {good, pullwalk.Options{Runtime: pullwalk.RuntimeHint{Name: "podman"}}, `"podman"`},
 		"runtime's file":        {good, pullwalk.Options{Runtime: pullwalk.RuntimeHint{ConfigFile: "config.toml"}}, `"config.toml"`},
 		"runtime's environment": {good, pullwalk.Options{Runtime: pullwalk.RuntimeHint{Environ: map[string]string{"A=B": "x"}}}, `"A=B"`},
+		"node credentials":      {good, pullwalk.Options{NodeCredentials: true, Keychain: authn.DefaultKeychain}, "Kubelet"},
+		"plugins of a full one": {good, pullwalk.Options{RunPlugins: true, Keychain: &tlsauth.Kubelet{FS: fstest.MapFS{}}}, "without FS"},
 		"host root":             {good, pullwalk.Options{Node: pullwalk.HostNode(missing)}, missing},
 		"host root without one": {good, pullwalk.Options{Node: pullwalk.HostNode("")}, "host root"},
 		"Also without host":     {good, pullwalk.Options{Also: []string{":443"}}, `":443"`},

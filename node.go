@@ -62,6 +62,7 @@ type view struct {
 	rootsErr   error
 	runtime    noderuntime.Runtime
 	hasRuntime bool // its process was found
+	ownRoot    bool // FS is the root of this process
 	// givenEnviron says that the runtime's environment is the caller's word.
 	givenEnviron bool
 	hostName     string
@@ -88,7 +89,7 @@ func (n Node) resolve(hint RuntimeHint) (*view, error) {
 			if err != nil {
 				return nil, fmt.Errorf("pullwalk: %w", err)
 			}
-			v.FS = tree
+			v.FS, v.ownRoot = tree, root == "/"
 		}
 	}
 	v.findRuntime(hint)

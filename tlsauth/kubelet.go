@@ -60,6 +60,12 @@ type Kubelet struct {
 	// Plugins runs plugins; nil = they are judged and not run, and what they would
 	// give stays unknown.
 	Plugins PluginRunner
+	// NotRun is why Plugins is nil, where somebody wanted them to be run; "" = nobody
+	// did.
+	NotRun string
+	// Unseen is what of the kubelet could not be seen, so that it may offer more than
+	// is known here; "" = all was. A plan that offers nothing is then inconclusive.
+	Unseen string
 }
 
 // CredentialPlan is what a kubelet would try for one image, and why.
@@ -146,6 +152,9 @@ func (k *Kubelet) plan(repository string, run runs) *CredentialPlan {
 		}
 		p.Sources = append(p.Sources, src)
 	}
+	if p.Inconclusive == "" && len(p.Offered) == 0 {
+		p.Inconclusive = k.Unseen
+	}
 	return p
 }
 
@@ -197,7 +206,7 @@ func (k *Kubelet) NearestMiss(image string) string {
 // it is known.
 func (k *Kubelet) unknown(image string) string {
 	if k.Plugins != nil {
-		return ""
+		return k.Unseen
 	}
 	repository, err := kubeletName(image)
 	if err != nil {

@@ -70,6 +70,9 @@ func (k *Kubelet) ask(p *CredentialPlan, run runs, plugin Provider, src *PlanSou
 	}
 	if run == nil {
 		src.Reason = "it was not run, so what it gives is not known"
+		if k.NotRun != "" {
+			src.Reason += " (" + k.NotRun + ")"
+		}
 		p.Inconclusive = "provider " + src.Name + ": " + src.Reason
 		return nil
 	}

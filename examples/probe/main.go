@@ -52,6 +52,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		complete = flags.Bool("complete", false, "download every layer and check every digest; nothing is stored")
 		connect  = flags.Bool("connect", false, "stop before any identity is used")
 		creds    = flags.String("creds", "", "`file` in the form of a pull secret (dockerconfigjson); without it the pull is anonymous")
+		nodeOwn  = flags.Bool("node-credentials", false, "offer what the node's kubelet offers by itself: its credential files and provider plugins")
+		plugins  = flags.Bool("run-plugins", false, "run those plugins, as the kubelet does; implies -node-credentials")
 		hostRoot = flags.String("host-root", "", "`directory` where the node's file tree is mounted")
 		events   = flags.String("events", "", "`file` with what the cluster reported: kubectl describe, kubectl get events -o json, or plain lines; - is standard input")
 		budget   = flags.Duration("budget", 0, "limit for the whole diagnosis (default 60s, with -complete 5m)")
@@ -67,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		flags.Usage()
 		return exitSenseless
 	}
-	opts := &pullwalk.Options{Budget: *budget, Platform: *platform}
+	opts := &pullwalk.Options{Budget: *budget, Platform: *platform, NodeCredentials: *nodeOwn, RunPlugins: *plugins}
 	switch {
 	case *complete && *connect:
 		fmt.Fprintln(stderr, "probe: -complete and -connect exclude each other")
@@ -116,6 +118,9 @@ func diagnose(ctx context.Context, image, creds, events string, opts *pullwalk.O
 			return nil, fmt.Errorf("%s: %w", creds, err)
 		}
 		opts.Keychain = keychain
+		if opts.NodeCredentials || opts.RunPlugins { // the pod's secrets, before the node's own
+			opts.Keychain = &tlsauth.Kubelet{Secrets: []tlsauth.PullSecret{{Name: creds, Data: data}}}
+		}
 	}
 	if events != "" {
 		list, err := readEvents(events)

@@ -98,6 +98,8 @@ func TestExitCodes(t *testing.T) {
 		{"connect only", []string{"-host-root", root, "-connect", image}, exitOK, "no identity was used", ""},
 		{"markdown", []string{"-host-root", root, "-markdown", image}, exitOK, "### ", ""},
 		{"events beside probes", []string{"-host-root", root, "-events", events, image}, exitOK, "the events say", ""},
+		{"the node's own credentials", []string{"-host-root", root, "-node-credentials", image}, exitOK, "not a complete pull", ""},
+		{"pull secret and plugins", []string{"-host-root", root, "-run-plugins", "-creds", file(`{"auths": {}}`), image}, exitOK, "not a complete pull", ""},
 		{"no such tag", []string{"-host-root", root, strings.Replace(image, ":v1", ":v2", 1)}, exitFailed, "image.manifest-unknown", ""},
 		{"help", []string{"-h"}, exitOK, "", "usage: probe"},
 		{"no image", nil, exitSenseless, "", "usage: probe"},

@@ -128,6 +128,17 @@ func TestFindKubelet(t *testing.T) {
 	_, ok := FindKubelet(fstest.MapFS{})
 	assert.False(t, ok)
 
+	for own, want := range map[string]bool{"mnt:[7]": true, "mnt:[8]": false, "": false} {
+		tree := proc()
+		start(tree, 100, "kubelet", "kubelet")
+		tree["proc/100/ns/mnt"] = link("mnt:[7]")
+		if own != "" {
+			tree["proc/900/ns/mnt"] = link(own)
+		}
+		got, _ := FindKubelet(tree)
+		assert.Equal(t, want, got.SameFiles, own)
+	}
+
 	tree := proc() // a program of that name in a container is not the node's
 	start(tree, 100, "kubelet", "kubelet")
 	tree["proc/100/ns/pid"] = link(podPID)

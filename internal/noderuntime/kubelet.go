@@ -60,6 +60,8 @@ type Kubelet struct {
 	// Environ is the environment that the process was started with. nil = it could
 	// not be read.
 	Environ map[string]string
+	// SameFiles says that it was seen to share the mount namespace of this process.
+	SameFiles bool
 }
 
 // rancherProviders is where k3s and RKE2 look for credential providers unless
@@ -79,7 +81,9 @@ func FindKubelet(tree fs.FS) (Kubelet, bool) {
 			if name != kubeletName {
 				args = innerArgs(tree, args)
 			}
-			return Kubelet{p.pid, args, environ(tree, strconv.Itoa(p.pid))}, true
+			pid := strconv.Itoa(p.pid)
+			own := namespace(tree, "self", "mnt")
+			return Kubelet{p.pid, args, environ(tree, pid), own != "" && own == namespace(tree, pid, "mnt")}, true
 		}
 	}
 	return Kubelet{}, false

@@ -1,0 +1,122 @@
+package pullwalk
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullwalk/pullwalk/tlsauth"
+)
+
+// pluginNode is a node whose kubelet has one plugin, which lies at dir on this
+// machine, too.
+func pluginNode(dir string) fstest.MapFS {
+	tree := fstest.MapFS{}
+	link := func(name, to string) {
+		tree[name] = &fstest.MapFile{Data: []byte(to), Mode: fs.ModeSymlink | 0o777}
+	}
+	for _, process := range []string{"self", "1", "700"} {
+		link("proc/"+process+"/ns/net", "net:[4026531840]")
+		link("proc/"+process+"/ns/pid", "pid:[4026531836]")
+		link("proc/"+process+"/ns/mnt", "mnt:[4026531841]")
+	}
+	tree["proc/700/comm"] = &fstest.MapFile{Data: []byte("kubelet\n")}
+	tree["proc/700/cmdline"] = &fstest.MapFile{Data: []byte("kubelet\x00--image-credential-provider-config=/providers.yaml\x00--image-credential-provider-bin-dir=" + dir + "\x00")}
+	tree["proc/700/environ"] = &fstest.MapFile{Data: []byte("PATH=/usr/bin:/bin\x00ZONE=west\x00")}
+	tree["providers.yaml"] = &fstest.MapFile{Data: []byte(`apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: corp-provider
+  matchImages: ["*.corp.test"]
+  defaultCacheDuration: 10m
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+  args: ["--verbose"]
+  env: [{name: TENANT, value: corp}]
+`)}
+	tree[filepath.ToSlash(filepath.Join(dir, "corp-provider"))[1:]] = &fstest.MapFile{Mode: 0o755}
+	return tree
+}
+
+func installPlugin(t *testing.T, dir, body string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "corp-provider"), []byte("#!/bin/sh\n"+body), 0o755))
+}
+
+// A plugin runs as the kubelet runs it, once per question, and only from the
+// node's own root.
+func TestPluginsAreRunAsTheKubeletDoes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	count := filepath.Join(dir, "runs")
+	installPlugin(t, dir, `echo run >>`+count+`
+cat >/dev/null
+echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Registry","auth":{"registry.corp.test":{"username":"'$TENANT-$ZONE$1'","password":"from-plugin"}}}'
+`)
+	d := &diagnosis{opts: Options{RunPlugins: true}}
+	k := d.kubelet(&view{Node: Node{FS: pluginNode(dir)}, ownRoot: true})
+	require.Empty(t, k.Unseen)
+	for range 3 {
+		creds, err := k.Credentials(t.Context(), "registry.corp.test/team/app:v1")
+		require.NoError(t, err)
+		require.Len(t, creds, 1)
+		require.Equal(t, "corp-west--verbose", creds[0].Authn.Username)
+		require.Equal(t, "from-plugin", creds[0].Authn.Password)
+	}
+	runs, err := os.ReadFile(count)
+	require.NoError(t, err)
+	require.Equal(t, "run\n", string(runs))
+	for _, format := range []string{"%v", "%+v", "%#v"} {
+		require.NotContains(t, fmt.Sprintf(format, k.Plugins), "from-plugin")
+	}
+
+	mounted := d.kubelet(&view{Node: Node{FS: pluginNode(dir)}})
+	require.Nil(t, mounted.Plugins)
+	plan, err := mounted.Plan(t.Context(), "registry.corp.test/team/app:v1")
+	require.NoError(t, err)
+	require.Contains(t, plan.Inconclusive, "own root only")
+
+	elsewhere := pluginNode(dir)
+	elsewhere["proc/700/ns/mnt"] = &fstest.MapFile{Data: []byte("mnt:[1]"), Mode: fs.ModeSymlink | 0o777}
+	other := d.kubelet(&view{Node: Node{FS: elsewhere}, ownRoot: true})
+	require.Nil(t, other.Plugins, "a path of another file tree means another program here")
+	require.NotEmpty(t, other.Unseen)
+}
+
+// What a plugin says when it fails is told without its secrets, and one that lies
+// outside the kubelet's directory is not started.
+func TestPluginsThatFail(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	installPlugin(t, dir, `echo "dial tcp: lookup login.corp.test on 10.20.0.2:53: no such host" >&2; exit 1`)
+	d := &diagnosis{opts: Options{RunPlugins: true}}
+	k := d.kubelet(&view{Node: Node{FS: pluginNode(dir)}, ownRoot: true})
+	plan, err := k.Plan(t.Context(), "registry.corp.test/team/app:v1")
+	require.NoError(t, err)
+	require.Empty(t, plan.Offered)
+	require.NotEmpty(t, plan.Findings())
+	require.Contains(t, plan.Findings()[0].Summary, "no such host")
+
+	p := &plugins{dir: dir, turn: make(chan struct{}, 1), answers: map[string]pluginAnswer{}}
+	for _, path := range []string{"/bin/true", dir + "/../true", dir + "/sub/corp-provider", "corp-provider", ""} {
+		_, err := p.RunPlugin(t.Context(), tlsauth.PluginCall{Path: path})
+		require.ErrorContains(t, err, "not below", path)
+	}
+	_, err = (&plugins{turn: make(chan struct{}, 1)}).RunPlugin(t.Context(), tlsauth.PluginCall{Path: "/bin/true"})
+	require.Error(t, err, "no directory is configured")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = p.RunPlugin(ctx, tlsauth.PluginCall{Path: dir + "/corp-provider"})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, p.answers, "what was not heard to its end is not kept")
+}
