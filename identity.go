@@ -23,6 +23,7 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 	st := s.resolve(ctx, reg, w, 0)
 	if st.ID != StepChallenge {
 		if st.Status.passes() {
+			s.needsNoSecrets(reg)
 			return st.Request, st.Request
 		}
 		return nil, st.Request

@@ -25,8 +25,8 @@ providers:
 `
 )
 
-// kubelet puts the kubelet's process on the node.
-func (w *world) kubelet(args string) {
+// kubeletProcess puts the kubelet's process on the node.
+func (w *world) kubeletProcess(args string) {
 	w.runtime("containerd", nil)
 	w.link("proc/700/ns/net", netNamespace)
 	w.link("proc/700/ns/pid", pidNamespace)
@@ -83,7 +83,7 @@ func TestNodeCredentials(t *testing.T) {
 			t.Parallel()
 			inWorld(t, "login none", func(t *testing.T, w *world) {
 				if tt.args != "" {
-					w.kubelet(tt.args)
+					w.kubeletProcess(tt.args)
 				}
 				for path, content := range tt.files {
 					w.file(path, content)
