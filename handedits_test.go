@@ -60,6 +60,7 @@ func TestHandEdits(t *testing.T) {
 					require.Contains(t, edits[0], s)
 				}
 				require.Contains(t, got.result.String(), "worth nothing for the pool")
+				require.Contains(t, got.result.Summary(), "worth nothing as proof for the pool")
 				if tt.files["etc/hosts"] == "" {
 					require.Equal(t, pullwalk.StatusOK, got.result.Verdict, "an edit is no fault")
 					require.True(t, hasCause(got.result, classify.NodeHandEdit))

@@ -15,9 +15,11 @@ type section struct {
 	lines []string
 }
 
-// String returns the report as text: verdict, first broken layer, what was seen,
-// who owns it, where to look, what helps and what does not, what is blocked
-// behind it, what else is wrong, what would prove the repair, and who looked.
+// String returns the whole report as text: the verdict and what it holds for, the
+// first broken layer with host and operation, what was seen, who owns it, where to
+// look, what helps and what does not, what is blocked behind it, what else is
+// wrong, what would prove the repair, and who looked. [Result.Summary] is short
+// enough for a chat.
 func (r *Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", r.headline())
@@ -72,6 +74,8 @@ func (r *Result) headline() string {
 		return what + "the pull fails"
 	case r.Verdict == StatusInconclusive:
 		return what + "not known"
+	case r.Proof != nil && len(r.Proof.HandEdits) > 0:
+		return what + "downloaded completely, and worth nothing as proof for the pool"
 	case r.Proof != nil && r.Verdict == StatusDegraded:
 		return what + "downloaded completely, with warnings"
 	case r.Proof != nil:
@@ -97,18 +101,11 @@ func (r *Result) sections() []section {
 			out = append(out, section{title, kept})
 		}
 	}
+	add("Holds for", r.key())
 	if p := r.Primary; p != nil {
 		info, _ := classify.Lookup(p.Cause)
-		where := ""
-		if p.Endpoint != "" {
-			where = " at " + p.Endpoint
-		}
-		doing := ""
-		if p.Operation != "" && p.Operation != classify.OperationUnknown {
-			doing = ", during " + string(p.Operation)
-		}
-		add("First broken", fmt.Sprintf("layer %s%s (%s%s)", p.Layer, where, p.Cause, doing))
-		add("Seen", p.Summary)
+		add("First broken", firstBroken(p))
+		add("Seen", seen(p))
 		add("Other readings", readings(p.Alternatives)...)
 		add("Owner", string(p.Owner))
 		add("Where to look", info.Look)
@@ -154,10 +151,68 @@ func readings(causes []classify.Cause) []string {
 	return out
 }
 
-// blocked lists what could not be tried, each obstacle once.
+// firstBroken is layer, host and operation of the root cause.
+func firstBroken(p *classify.Finding) string {
+	where, doing := "", ""
+	if p.Endpoint != "" {
+		where = " at " + p.Endpoint
+	}
+	if p.Operation != "" && p.Operation != classify.OperationUnknown {
+		doing = ", during " + string(p.Operation)
+	}
+	return fmt.Sprintf("layer %s%s (%s%s)", p.Layer, where, p.Cause, doing)
+}
+
+// seen is what the root cause says, and of a download how far it came.
+func seen(p *classify.Finding) string {
+	got := p.Fact(classify.FactGot)
+	if got == "" || p.Cause != classify.EndpointDownloadStalled && p.Cause != classify.EndpointDownloadInterrupted {
+		return p.Summary
+	}
+	how := got
+	if size := p.Fact(classify.FactSize); size != "" {
+		how += " of " + size
+	}
+	if rate := p.Fact(classify.FactRate); rate != "" {
+		how += ", " + rate + " per second until then"
+	}
+	return p.Summary + " (" + how + ")"
+}
+
+// key is what the verdict holds for, and nothing else.
+func (r *Result) key() string {
+	v := r.Vantage
+	digest := r.Image.Digest
+	if digest == "" {
+		digest = "digest not known"
+	}
+	parts := []string{digest, "node " + r.node()}
+	if v.ResolverFile != "" {
+		parts = append(parts, fmt.Sprintf("nameservers %s of %s", strings.Join(v.Nameservers, " "), v.ResolverFile))
+	}
+	parts = append(parts, "identity "+v.Identity, r.Started.Format(time.RFC3339))
+	return strings.Join(parts, ", ")
+}
+
+// node is the cluster's name of the node, else the host's.
+func (r *Result) node() string {
+	for _, l := range r.Vantage.Labels {
+		if l.Key == LabelNode && l.Value != "" {
+			return l.Value
+		}
+	}
+	if r.Vantage.HostName != "" {
+		return r.Vantage.HostName
+	}
+	return "not known"
+}
+
+// blocked lists what could not be tried, each obstacle and each host behind it
+// once.
 func (r *Result) blocked() []string {
-	var by []string
-	behind := map[string][]string{}
+	type place struct{ by, host string }
+	var order []place
+	behind := map[place][]string{}
 	for _, s := range r.Sources {
 		for _, e := range s.Endpoints {
 			if e.Hint && r.Verdict.passes() {
@@ -167,19 +222,19 @@ func (r *Result) blocked() []string {
 				if st.Status != StatusBlocked || st.Addr.IsValid() {
 					continue
 				}
-				if behind[st.BlockedBy] == nil {
-					by = append(by, st.BlockedBy)
+				at := place{st.BlockedBy, e.HostPort()}
+				if behind[at] == nil {
+					order = append(order, at)
 				}
-				name := string(st.ID) + "@" + e.HostPort()
-				if list := behind[st.BlockedBy]; !slices.Contains(list, name) {
-					behind[st.BlockedBy] = append(list, name)
+				if !slices.Contains(behind[at], string(st.ID)) {
+					behind[at] = append(behind[at], string(st.ID))
 				}
 			}
 		}
 	}
 	var out []string
-	for _, b := range by {
-		out = append(out, fmt.Sprintf("%s: %s", b, strings.Join(behind[b], ", ")))
+	for _, at := range order {
+		out = append(out, fmt.Sprintf("%s: %s at %s", at.by, strings.Join(behind[at], ", "), at.host))
 	}
 	return out
 }
@@ -203,13 +258,36 @@ func (r *Result) repeats() []string {
 func (r *Result) proof() []string {
 	p := r.Proof
 	if p == nil {
-		return []string{"open: a complete download of every layer, from a fresh node of each pool that nobody repaired by hand"}
+		open := "open: "
+		if step := r.brokenStep(); step != "" {
+			open += step + " holds here, then "
+		}
+		return []string{open + "a complete download of every layer, from a fresh node of each pool that nobody repaired by hand"}
 	}
 	lines := []string{fmt.Sprintf("%d layers, %d bytes, every digest checked, nothing unpacked, %s", p.Layers, p.Bytes, p.Digest)}
 	for _, e := range p.HandEdits {
-		lines = append(lines, "worth nothing for the pool, because of a change by hand: "+e)
+		lines = append(lines, "worth nothing for the pool, since this node was changed: "+e)
 	}
 	return lines
+}
+
+// brokenStep names the step that found the root cause, "" if there is none.
+func (r *Result) brokenStep() string {
+	if r.Primary == nil {
+		return ""
+	}
+	for _, s := range r.Sources {
+		for _, e := range s.Endpoints {
+			for _, st := range e.Steps {
+				for _, f := range st.Findings {
+					if f.Cause == r.Primary.Cause && f.Endpoint == r.Primary.Endpoint && f.Summary == r.Primary.Summary {
+						return stepName(st.ID, e.HostPort(), st.Addr)
+					}
+				}
+			}
+		}
+	}
+	return ""
 }
 
 func (r *Result) hosts() []string {
@@ -236,12 +314,9 @@ func (r *Result) hosts() []string {
 
 func (r *Result) lookedFrom() string {
 	v := r.Vantage
-	parts := []string{"network namespace " + v.NetworkNamespace, "identity " + v.Identity}
+	parts := []string{"network namespace " + v.NetworkNamespace}
 	if v.HostName != "" {
 		parts = append([]string{"host " + v.HostName}, parts...)
-	}
-	if v.ResolverFile != "" {
-		parts = append(parts, fmt.Sprintf("nameservers %s of %s", strings.Join(v.Nameservers, " "), v.ResolverFile))
 	}
 	switch {
 	case v.Runtime != "" && v.RuntimePID == 0:
@@ -254,5 +329,5 @@ func (r *Result) lookedFrom() string {
 	if v.Proxy != "" {
 		parts = append(parts, "proxy settings of the "+v.Proxy)
 	}
-	return fmt.Sprintf("%s; %s, in %d ms", strings.Join(parts, ", "), r.Started.Format(time.RFC3339), r.ElapsedMS)
+	return fmt.Sprintf("%s; in %d ms", strings.Join(parts, ", "), r.ElapsedMS)
 }

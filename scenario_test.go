@@ -47,6 +47,8 @@ func TestScenarios(t *testing.T) {
 				got.checkLeaks(t)
 				got.checkEncoding(t)
 				got.checkShape(t)
+				got.checkBacking(t)
+				got.checkSummary(t)
 			})
 		})
 	}
