@@ -175,6 +175,7 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 		return res, nil
 	}
 	d.store = f.store
+	d.allow, d.opts.Keychain = f.view.guard.allow(d.allow), f.view.guard.keychain(d.opts.Keychain)
 	if f.kubelet != nil {
 		d.opts.Keychain = f.kubelet
 	}
@@ -226,6 +227,7 @@ func (d *diagnosis) pull(ctx context.Context, configured []endpoints.Source, fin
 		}
 	}
 	d.climbing.Wait()
+	sources[0].recordView()
 	for _, s := range sources {
 		s.recordSettings(nil)
 	}

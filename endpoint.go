@@ -97,7 +97,7 @@ func (e *endpoint) record(s Step, index int) Step {
 	if s.Layer == "" {
 		s.Layer = layerOf(s.ID)
 	}
-	s = e.d.unhurried(s)
+	s = e.d.view.guard.distrust(e.d.unhurried(s))
 	for i := range s.Findings {
 		s.Findings[i] = e.place(s.ID, s.Findings[i])
 	}

@@ -62,6 +62,7 @@ type view struct {
 	rootsErr   error
 	runtime    noderuntime.Runtime
 	hasRuntime bool // its process was found
+	guard      *guard
 	ownRoot    bool // FS is the root of this process
 	// givenEnviron says that the runtime's environment is the caller's word.
 	givenEnviron bool
@@ -74,7 +75,9 @@ type view struct {
 // resolve fills in the defaults. It fails only for a node view that cannot be
 // looked at at all.
 func (n Node) resolve(hint RuntimeHint) (*view, error) {
-	v := &view{Node: n, netns: "unknown"}
+	g := &guard{}
+	n = g.node(n)
+	v := &view{Node: n, guard: g, netns: "unknown"}
 	own := n.FS == nil && !n.hosted
 	root := n.hostRoot
 	if n.FS == nil {

@@ -188,4 +188,13 @@ var nodeEntries = []Info{
 		NotFixedBy: "Deleting the pod until it lands on a node that works: the next scale-up brings the other kind back. A good result here: it holds for this node alone.",
 		Ref:        "https://kubernetes.io/docs/tasks/debug/debug-application/debug-pods/",
 	},
+	{
+		Cause:      NodeViewFailed,
+		Owner:      OwnerApp,
+		Title:      "the program's own view of the node failed while it was asked",
+		Look:       "The seam in the text, in the program that embeds this library: its dialer, router, DNS exchanger, file tree, clock, proxy function, address check or keychain. The words are those of the panic.",
+		Remedy:     "Correct that code, or leave the field nil, which asks the machine itself.",
+		NotFixedBy: "Anything at the network, the registry or the node: they were not asked. Asking again: the same code runs into the same panic.",
+		Ref:        "https://go.dev/blog/defer-panic-and-recover",
+	},
 }

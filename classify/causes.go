@@ -166,6 +166,7 @@ const (
 	NodeSnapshotterError        Cause = "node.snapshotter-error"
 	NodePullProgressDeadline    Cause = "node.pull-progress-deadline"
 	NodeHandEdit                Cause = "node.hand-edit"
+	NodeViewFailed              Cause = "node.view-failed"
 	NodeVantageNotNode          Cause = "node.vantage-not-node"
 	NodeVantageOtherNode        Cause = "node.vantage-other-node"
 	NodeLocalLimit              Cause = "node.local-limit"
