@@ -217,6 +217,17 @@ func TestCallbackThatDoesNotReturn(t *testing.T) {
 	})
 }
 
+// A panic of a callback reaches who called Diagnose, and not the process alone.
+func TestCallbackThatPanics(t *testing.T) {
+	t.Parallel()
+	inWorld(t, "", func(t *testing.T, w *world) {
+		calls := 0
+		w.opts.OnStep = func(pullwalk.Step) { calls++; panic("a bug of the caller") }
+		require.PanicsWithValue(t, "a bug of the caller", func() { _, _ = pullwalk.Diagnose(t.Context(), w.image, &w.opts) })
+		require.Equal(t, 1, calls)
+	})
+}
+
 // Steps and progress come one at a time, also when many lanes end at once.
 func TestCallbacksAreNotConcurrent(t *testing.T) {
 	t.Parallel()

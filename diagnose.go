@@ -73,7 +73,8 @@ type Options struct {
 	// OnStep is told of each step as it completes, OnProgress of silence and of
 	// bytes. Neither is ever called concurrently, with the other or itself. A call
 	// that does not return delays later ones and no step; Diagnose waits for it
-	// until its own end, and calls neither after it has returned.
+	// until its own end, and calls neither after it has returned. A panic in one is
+	// the last call, and goes on in Diagnose when that has come to its end.
 	OnStep     func(Step)
 	OnProgress func(Progress)
 

@@ -18,6 +18,9 @@ type notifier struct {
 	done   chan struct{}
 	closed bool
 	left   bool // nobody waits any more: what is queued is dropped
+	// panicked is what a callback panicked with. It goes on in the goroutine of the
+	// caller of Diagnose, who alone can recover from it.
+	panicked any
 }
 
 func newNotifier(o *Options) *notifier {
@@ -70,12 +73,29 @@ func (n *notifier) run() {
 			if n.isLeft() {
 				return
 			}
-			call()
+			if !n.call(call) {
+				return
+			}
 		}
 		if closed {
 			return
 		}
 	}
+}
+
+// call reports false if the callback panicked; it is then the last.
+func (n *notifier) call(f func()) (ok bool) {
+	defer func() {
+		if ok {
+			return
+		}
+		v := recover() // nil after runtime.Goexit, as in a test that gave up
+		n.mu.Lock()
+		n.panicked, n.closed, n.queue = v, true, nil
+		n.mu.Unlock()
+	}()
+	f()
+	return true
 }
 
 func (n *notifier) isLeft() bool {
@@ -95,6 +115,12 @@ func (n *notifier) finish(ctx context.Context) {
 		n.mu.Lock()
 		n.left = true
 		n.mu.Unlock()
+	}
+	n.mu.Lock()
+	v := n.panicked
+	n.mu.Unlock()
+	if v != nil {
+		panic(v)
 	}
 }
 
