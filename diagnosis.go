@@ -32,6 +32,7 @@ type diagnosis struct {
 	seen      tlsauth.Seen            // what the TLS checks of this diagnosis learn from each other
 	plan      *tlsauth.CredentialPlan // what a kubelet would offer, and why; nil = not known
 	sandbox   *sandboxFiles           // nil = the image's own walk
+	told      told                    // what the cluster reported about this image
 	unsure    bool                    // it is not known whether the runtime's configuration is in force
 	userAgent string
 	allow     func(netip.AddrPort) error
@@ -115,6 +116,7 @@ type files struct {
 	view       *view
 	viewErr    error
 	store      *endpoints.ContentStore
+	told       told
 	kubelet    *tlsauth.Kubelet // nil = its credentials are not asked for
 	settings   dnscheck.Settings
 	configured []endpoints.Source
@@ -153,7 +155,8 @@ func (d *diagnosis) read() files {
 	if len(f.view.files) > 0 {
 		f.findings = append(f.findings, resolverByHand(f.view.files[0].FS, f.settings.File)...)
 	}
-	f.findings = append(f.findings, toldOf(d.opts.Events, f.view, d.ref.String()).findings()...)
+	f.told = toldOf(d.opts.Events, f.view, d.ref.String())
+	f.findings = append(f.findings, f.told.findings()...)
 	return f
 }
 
@@ -174,7 +177,7 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 		res.Started, res.ElapsedMS = started.UTC(), time.Since(started).Milliseconds()
 		return res, nil
 	}
-	d.store = f.store
+	d.store, d.told = f.store, f.told
 	d.allow, d.opts.Keychain = f.view.guard.allow(d.allow), f.view.guard.keychain(d.opts.Keychain)
 	if f.kubelet != nil {
 		d.opts.Keychain = f.kubelet

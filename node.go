@@ -41,7 +41,8 @@ type Node struct {
 	Proxy func(*url.URL) (*url.URL, error)
 	// Now judges certificates; nil = time.Now. Limits run on real time.
 	Now func() time.Time
-	// Labels (node name, pool, zone) are copied to the Vantage.
+	// Labels (node name, pool, zone) are copied to the Vantage. [LabelNode] is the
+	// name by which the cluster knows the node.
 	Labels map[string]string
 
 	hosted   bool   // made by HostNode

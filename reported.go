@@ -21,19 +21,30 @@ const (
 
 // told is what the cluster reported about this image.
 type told struct {
-	events []classify.EventRecord // in the order of time
-	node   string                 // the node that this looks from; "" = not known
-	sure   bool                   // it is the cluster's own name for it
+	events []toldEvent // in the order of time
+	node   string      // the node that this looks from; "" = not known
+	sure   bool        // it is the cluster's own name for it
+}
+
+// toldEvent is an event and what it says: reading one costs more than all the rest.
+type toldEvent struct {
+	classify.EventRecord
+	reading classify.Reading
+}
+
+func (e toldEvent) fails() bool {
+	return e.reading.Kind == classify.KindFailure && e.reading.Best.Severity == classify.SeverityFail
 }
 
 // toldOf keeps the events that are about the image.
 func toldOf(events []classify.EventRecord, v *view, images ...string) told {
-	t := told{events: classify.EventsAbout(events, images...), node: v.Labels[LabelNode], sure: true}
+	t := told{node: v.Labels[LabelNode], sure: true}
 	if t.node == "" {
 		t.node, t.sure = v.hostName, false
 	}
-	for i := range t.events {
-		t.events[i].Node = classify.Redact(t.events[i].Node, 256)
+	for _, e := range classify.EventsAbout(events, images...) {
+		e.Node = classify.Redact(e.Node, 256)
+		t.events = append(t.events, toldEvent{e, classify.Event(e.Reason, e.Message)})
 	}
 	return t
 }
@@ -41,8 +52,8 @@ func toldOf(events []classify.EventRecord, v *view, images ...string) told {
 // heard is the part of the events that a result can be compared with: those of
 // this node if a failure is among them, else those that name no node, else those
 // of others.
-func (t told) heard() (events []classify.EventRecord, other bool) {
-	var own, unnamed, others []classify.EventRecord
+func (t told) heard() (events []toldEvent, other bool) {
+	var own, unnamed, others []toldEvent
 	for _, e := range t.events {
 		switch {
 		case e.Node == "":
@@ -53,21 +64,15 @@ func (t told) heard() (events []classify.EventRecord, other bool) {
 			others = append(others, e)
 		}
 	}
-	fails := func(events []classify.EventRecord) bool { return slices.ContainsFunc(events, isFailure) }
 	switch {
-	case fails(own):
+	case slices.ContainsFunc(own, toldEvent.fails):
 		return own, false
-	case fails(unnamed):
+	case slices.ContainsFunc(unnamed, toldEvent.fails):
 		return unnamed, false
-	case fails(others):
+	case slices.ContainsFunc(others, toldEvent.fails):
 		return others, true
 	}
 	return slices.Concat(unnamed, own), false
-}
-
-func isFailure(e classify.EventRecord) bool {
-	r := classify.Event(e.Reason, e.Message)
-	return r.Kind == classify.KindFailure && r.Best.Severity == classify.SeverityFail
 }
 
 // sameNode compares names of a node, of which one may carry its domain.
@@ -83,7 +88,7 @@ func (t told) findings() []classify.Finding {
 		return nil
 	}
 	last := lastFailure(events)
-	f := classify.New(classify.NodeVantageOtherNode, fmt.Sprintf("The events tell of %s on the node %s, and this looked from %s: what holds here need not hold there.", last.reading.Best.Cause, last.event.Node, t.node))
+	f := classify.New(classify.NodeVantageOtherNode, fmt.Sprintf("The events tell of %s on the node %s, and this looked from %s: what holds here need not hold there.", last.reading.Best.Cause, last.Node, t.node))
 	f.Severity = classify.SeverityWarn
 	if !t.sure { // a host name may differ from the name of the node
 		f.Certainty, f.Alternatives = classify.CertaintyLikely, []classify.Cause{classify.NodeVantageNotNode}
@@ -93,25 +98,24 @@ func (t told) findings() []classify.Finding {
 
 // failure is the last one that events tell of, and what came after it.
 type failure struct {
-	event   classify.EventRecord
-	reading classify.Reading
-	pulled  *classify.EventRecord // a pull over the network, later than the failure
+	toldEvent
+	pulled bool // over the network, later than the failure
 }
 
 // lastFailure picks the last failure; a text that says why counts before one that
 // does not.
-func lastFailure(events []classify.EventRecord) failure {
+func lastFailure(events []toldEvent) failure {
 	var out failure
-	for i, e := range events {
-		r := classify.Event(e.Reason, e.Message)
-		switch {
-		case isFailure(e):
-			if r.Best.Layer == classify.LayerUnknown && out.reading.Best.Layer != "" && out.reading.Best.Layer != classify.LayerUnknown {
+	for _, e := range events {
+		switch r := e.reading; {
+		case e.fails():
+			known := out.reading.Best.Layer
+			if r.Best.Layer == classify.LayerUnknown && known != "" && known != classify.LayerUnknown {
 				continue
 			}
-			out = failure{event: e, reading: r}
+			out = failure{toldEvent: e}
 		case r.Kind == classify.KindOK && !r.Cached && !e.Status:
-			out.pulled = &events[i]
+			out.pulled = true
 		}
 	}
 	return out
@@ -122,11 +126,13 @@ func (d *diagnosis) compare(r *Result) *Reported {
 	if len(d.opts.Events) == 0 {
 		return nil
 	}
-	images := []string{d.ref.String()}
+	images, t := []string{d.ref.String()}, d.told
 	if r.Image.Digest != "" {
 		images = append(images, r.Image.Registry+"/"+r.Image.Repository+"@"+r.Image.Digest)
 	}
-	t := toldOf(d.opts.Events, d.view, images...)
+	if len(t.events) < len(d.opts.Events) { // some may name the image by its digest
+		t = toldOf(d.opts.Events, d.view, images...)
+	}
 	out := &Reported{Events: len(d.opts.Events), Unrelated: len(d.opts.Events) - len(t.events), Agrees: agreesUnknown}
 	out.history(d.opts.Events, images)
 	events, other := t.heard()
@@ -135,8 +141,8 @@ func (d *diagnosis) compare(r *Result) *Reported {
 		out.Note = quiet(events)
 		return out
 	}
-	out.Reading, out.Message, out.Node = last.reading, classify.Redact(last.event.Message, 500), last.event.Node
-	out.times(last.event, d.now())
+	out.Reading, out.Message, out.Node = last.reading, classify.Redact(last.Message, 500), last.Node
+	out.times(last.EventRecord, d.now())
 	var note string
 	out.Agrees, note = r.agreement(last)
 	if out.Agrees == agreesNo {
@@ -146,7 +152,7 @@ func (d *diagnosis) compare(r *Result) *Reported {
 		// Two nodes may fail alike or not: neither says anything of the other.
 		word := map[string]string{agreesYes: "the same was seen here", agreesNo: "it was not seen here", agreesUnknown: ""}[out.Agrees]
 		out.Agrees = agreesUnknown
-		note = joined([]string{fmt.Sprintf("the events are of the node %s, and this looked from %s", last.event.Node, t.node), word})
+		note = joined([]string{fmt.Sprintf("the events are of the node %s, and this looked from %s", last.Node, t.node), word})
 	}
 	out.Note = note
 	return out
@@ -188,9 +194,9 @@ func (p *Reported) times(e classify.EventRecord, now time.Time) {
 }
 
 // quiet says why events without a failure are nothing to compare with.
-func quiet(events []classify.EventRecord) string {
+func quiet(events []toldEvent) string {
 	for _, e := range slices.Backward(events) {
-		switch r := classify.Event(e.Reason, e.Message); {
+		switch r := e.reading; {
 		case r.Kind == classify.KindOK && r.Cached:
 			return "the events tell only of starts from the node's own copy, for which nothing was asked of the network"
 		case r.Kind == classify.KindOK:
@@ -227,7 +233,7 @@ func (r *Result) agreement(last failure) (agrees, note string) {
 		}
 		return agreesYes, note
 	}
-	if r.Verdict.passes() && last.pulled != nil {
+	if r.Verdict.passes() && last.pulled {
 		return agreesYes, "a later event tells of a pull that worked"
 	}
 	return agreesNo, ""
