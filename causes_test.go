@@ -40,6 +40,7 @@ var notInScenarios = map[classify.Cause][2]string{
 	classify.EndpointTooManyHosts:          {".", "which of the hosts are left out depends on who is first"},
 	classify.NodeCachedTagDiffers:          {"endpoints", "a database file of containerd"},
 	classify.IdentityProviderConfigInvalid: {"tlsauth", "a configuration that the kubelet does not start with"},
+	classify.NodeViewFailed:                {".", "code of the caller that panics"},
 	// Nothing is walked.
 	classify.UnknownPullInProgress: {"classify", "a state between two events"},
 	classify.UnknownUnclassified:   {"classify", "an error that nobody has seen before"},

@@ -1,6 +1,7 @@
 package pullwalk
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -196,15 +197,7 @@ func (r *Result) key() string {
 
 // node is the cluster's name of the node, else the host's.
 func (r *Result) node() string {
-	for _, l := range r.Vantage.Labels {
-		if l.Key == LabelNode && l.Value != "" {
-			return l.Value
-		}
-	}
-	if r.Vantage.HostName != "" {
-		return r.Vantage.HostName
-	}
-	return "not known"
+	return cmp.Or(r.Vantage.label(LabelNode), r.Vantage.HostName, "not known")
 }
 
 // blocked lists what could not be tried, each obstacle and each host behind it

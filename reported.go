@@ -38,7 +38,7 @@ func (e toldEvent) fails() bool {
 
 // toldOf keeps the events that are about the image.
 func toldOf(events []classify.EventRecord, v *view, images ...string) told {
-	t := told{node: v.Labels[LabelNode], sure: true}
+	t := told{node: v.Labels[LabelNode], sure: true} // a host name may be another than the cluster's
 	if t.node == "" {
 		t.node, t.sure = v.hostName, false
 	}

@@ -88,6 +88,7 @@ const (
 //	runtime NAME KEY=VALUE...       a runtime's process with that environment
 //	images none                     a database of containerd that has no image
 //	event REASON MESSAGE            what the cluster reported
+//	event-on NODE REASON MESSAGE    the same of another node
 //	break FAULT [HOST] [ARGS]       see faults_test.go
 //
 // Sections "node/PATH" are files of the node (the line AUTHORITY in one is the
@@ -299,6 +300,8 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 		w.opts.Checks = append(w.opts.Checks, checkOf(args))
 	case "event":
 		w.opts.Events = append(w.opts.Events, classify.EventRecord{Reason: args[0], Message: strings.Join(args[1:], " "), Node: "node-1"})
+	case "event-on":
+		w.opts.Events = append(w.opts.Events, classify.EventRecord{Reason: args[1], Message: strings.Join(args[2:], " "), Node: args[0]})
 	case "break":
 		w.breaking = append(w.breaking, w.labFault(t, args))
 	default:
