@@ -53,3 +53,19 @@ func ExampleOptions_events() {
 	// probes: ok
 	// agree: no
 }
+
+// An agent that does not see the host's processes knows from its configuration
+// which runtime pulls here, and which proxy that was started with.
+func ExampleRuntimeHint() {
+	w, opts := exampleLab()
+	defer w.Close()
+	opts.Runtime = pullwalk.RuntimeHint{Name: "crio", Environ: map[string]string{"NO_PROXY": "corp.test"}}
+
+	res, err := pullwalk.Diagnose(context.Background(), w.Image(), opts)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(res.Vantage.Runtime, res.Vantage.RuntimePID, res.Vantage.NetworkNamespace)
+	// Output: crio 0 unknown
+}
