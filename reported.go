@@ -146,7 +146,7 @@ func (d *diagnosis) compare(r *Result) *Reported {
 	var note string
 	out.Agrees, note = r.agreement(last)
 	if out.Agrees == agreesNo {
-		note = joined(append([]string{note}, out.explanations(r, last)...))
+		note = joined(append([]string{note}, out.explanations(r, last, d.opts.Rounds)...))
 	}
 	if other {
 		// Two nodes may fail alike or not: neither says anything of the other.
@@ -240,7 +240,7 @@ func (r *Result) agreement(last failure) (agrees, note string) {
 }
 
 // explanations are what may make a true event and a true probe differ.
-func (p *Reported) explanations(r *Result, last failure) []string {
+func (p *Reported) explanations(r *Result, last failure, rounds int) []string {
 	var out []string
 	text := last.reading.Best
 	age := (time.Duration(p.LastFailureAgeMS) * time.Millisecond).Round(time.Second)
@@ -269,6 +269,8 @@ func (p *Reported) explanations(r *Result, last failure) []string {
 		case text.Layer.Rank() > f.Layer.Rank():
 			out = append(out, "the text may name a consequence")
 		}
+	} else if rounds > 1 {
+		out = append(out, fmt.Sprintf("it may come and go, and was not met in %d rounds", rounds))
 	} else {
 		out = append(out, "it may come and go, and this looked once")
 	}

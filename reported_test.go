@@ -59,6 +59,7 @@ func TestEventsBesideProbes(t *testing.T) {
 			[]string{"may have been repaired since (the event is 3h0m0s old)", "may come and go"}, "consequence"},
 		"age of a table": {"", func() events { e := failedPull(asked, saysTimeout); e.AgeMS = 90_000; return events{e} }, "no", classify.RouteConnectTimeout,
 			[]string{"1m30s old"}, ""},
+		"several rounds": {"option rounds 3", func() events { return events{failedPull(asked, saysTimeout)} }, "no", classify.RouteConnectTimeout, []string{"was not met in 3 rounds"}, "looked once"},
 		"no date":        {"", func() events { return events{failedPull(asked, saysTimeout)} }, "no", classify.RouteConnectTimeout, []string{"may have been repaired since (the event has no date)"}, ""},
 		"dated ahead":    {"", func() events { return events{at(failedPull(asked, saysTimeout), -time.Hour)} }, "no", classify.RouteConnectTimeout, []string{"ahead of this clock"}, ""},
 		"another image":  {"zone 10.20.0.2 registry.corp.test none", func() events { return events{failedPull("registry.corp.test/team/other:v1", saysNoSuchHost)} }, "unknown", "", []string{"no event names a failure"}, ""},
