@@ -20,6 +20,9 @@ import (
 type basicRegistry struct {
 	documents map[string]document // by path
 	redirects bool
+	refuses   func(*http.Request) int  // a status to refuse with; nil or 0 = none
+	holds     func(*http.Request) bool // never answered; nil = none
+	open      func(*http.Request) bool // answered without a password; nil = none
 
 	mu  sync.Mutex
 	log []lab.Request
@@ -32,7 +35,7 @@ func newDocument(mediaType, body string) document {
 	return document{mediaType, "sha256:" + hex.EncodeToString(sum[:]), body}
 }
 
-// serveBasic starts one with the certificate of registry.corp.test. With a store
+// serveBasic starts one with the certificate of the image's registry. With a store
 // it redirects blobs to http://store.corp.test, where they are served in the
 // clear and to everybody.
 func serveBasic(w *world, at, store netip.AddrPort) *basicRegistry {
@@ -49,7 +52,8 @@ func serveBasic(w *world, at, store netip.AddrPort) *basicRegistry {
 		"/v2/team/app/blobs/" + config.digest:       config,
 		"/v2/team/app/blobs/" + layer.digest:        layer,
 	}}
-	cert := w.lab.Certificate(lab.RegistryName)
+	name, _, _ := strings.Cut(w.image, "/")
+	cert := w.lab.Certificate(name)
 	server := &http.Server{Handler: b, ErrorLog: log.New(io.Discard, "", 0)}
 	l := tls.NewListener(w.net.Listen(at), &tls.Config{Certificates: []tls.Certificate{cert}})
 	var wg sync.WaitGroup
@@ -69,11 +73,22 @@ func (b *basicRegistry) requests() []lab.Request {
 }
 
 func (b *basicRegistry) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if b.holds != nil && b.holds(r) {
+		<-r.Context().Done()
+		return
+	}
 	user, password, _ := r.BasicAuth()
 	d, found := b.documents[r.URL.Path]
 	status := http.StatusOK
+	refused := 0
+	if b.refuses != nil {
+		refused = b.refuses(r)
+	}
 	switch {
+	case refused != 0:
+		status = refused
 	case r.Host == "store.corp.test" && found:
+	case b.open != nil && b.open(r) && found:
 	case user != lab.Username || password != lab.Password:
 		status = http.StatusUnauthorized
 		rw.Header().Set("Www-Authenticate", `Basic realm="corp registry"`)

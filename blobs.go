@@ -21,6 +21,7 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 	if !complete {
 		ahead *= 2
 	}
+	s.closing.blob(StepConfig, list[0])
 	slots := make(chan struct{}, ahead)
 	reports := make([]*endpoints.RequestReport, len(list))
 	var wg sync.WaitGroup
@@ -51,6 +52,8 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 		go func() { head <- s.head(asking, reg, w, list) }()
 	}
 	wg.Wait()
+	s.recordPostponed()
+	s.closing.located(list, reports)
 	time.AfterFunc(pingGrace, stop) // no pull needs it
 	s.compareHead(reg, <-head, list, reports)
 	s.finished = true
@@ -82,6 +85,8 @@ type fetch struct {
 	mode          endpoints.Mode
 	index         int
 	authorization string
+	begun         bool // some of it has come
+	postponed     bool // behind another that was given up in silence
 }
 
 // run returns the last report, nil if a hop could not be asked.
@@ -103,11 +108,18 @@ func (f *fetch) ask(ctx context.Context, e *endpoint, do func(*endpoints.Walk, h
 		st.Status, st.Reason = StatusInconclusive, reasonOf(ctx)
 		return st
 	}
-	return f.s.persist(ctx, e, st, func(_ context.Context, rt http.RoundTripper, wt *watch) outcome {
+	if !f.begun && f.s.behind(e, f.reg) {
+		f.postponed, st.Status = true, StatusBlocked
+		f.s.postpone(e, st, f.index)
+		return st
+	}
+	st = f.s.persist(ctx, e, st, func(_ context.Context, rt http.RoundTripper, wt *watch) outcome {
 		own := *f.w
 		own.OnBytes, own.Authorization = wt.heard, f.authorization
 		return outcome{Step: requestStatus(st, do(&own, rt))}
 	}).Step
+	f.s.noteSilence(e, st, f.index) // before the next has its turn
+	return st
 }
 
 // follow takes the redirects of a request at e. Each hop that leads on is
@@ -155,12 +167,12 @@ func (f *fetch) registry(ctx context.Context) *endpoints.RequestReport {
 			}
 		}
 		e, st := f.follow(ctx, f.reg, st)
-		if e == nil {
+		if e == nil || f.postponed {
 			return nil
 		}
 		if got := st.Request; got != nil && got.Resumable() && resumed < maxResumes && (broken == nil || got.Bytes > broken.Bytes) {
 			// As the runtimes: from the byte that is missing, while there is progress.
-			broken = got
+			broken, f.begun = got, true
 			resumed++
 			continue
 		}

@@ -81,7 +81,9 @@ type Options struct {
 	Runtime     RuntimeHint // which runtime pulls here; zero = found on the node
 	Concurrency int         // parallel blob requests at one host; 0 = as the runtime: 3, CRI-O 6
 	Limits      Limits      // per-step limits; zero = the defaults
-	UserAgent   string      // "" = "pullwalk"
+	// UserAgent is what the requests carry; "" = "pullwalk", and the name of the
+	// node's runtime where the pull is repeated by an ordinary client.
+	UserAgent string
 
 	// AllowAddr refuses addresses that must not be connected to; nil =
 	// [DenyPlatformAddrs]. A refused address is inconclusive, never failed.
@@ -90,6 +92,12 @@ type Options struct {
 
 // Limits bounds single steps. Zero fields are the defaults. No step gets more
 // than a quarter of the budget.
+//
+// Silence costs its limit once: with the defaults one source is decided within
+// 15 s, whatever is silent there. Sources are asked one after the other, as the
+// runtimes do; below HTTP silence is waited for at all of them at once, at most
+// 13 s together, and a server that takes a request and never answers costs Header
+// for each source.
 type Limits struct {
 	DNS     time.Duration // all nameservers at once; 0 = 5 s, as Go's resolver waits for one
 	Connect time.Duration // one TCP connect; 0 = 5 s: two SYN retransmissions
@@ -130,6 +138,7 @@ const (
 	defaultTLS            = 10 * time.Second // net/http's handshake limit, which the runtimes keep
 	budgetShare           = 4                // no step gets more than this part of the budget
 	maxEndpoints          = 32               // more hosts than any registry uses
+	defaultAgent          = "pullwalk"
 	maxKeychain           = 10 * time.Second // a credential helper that hangs is not waited for
 )
 

@@ -93,7 +93,7 @@ func (o *Options) fillIn() {
 		}
 	}
 	if o.UserAgent == "" {
-		o.UserAgent = "pullwalk"
+		o.UserAgent = defaultAgent
 	}
 	if o.AllowAddr == nil {
 		o.AllowAddr = DenyPlatformAddrs
@@ -221,7 +221,9 @@ func (d *diagnosis) pull(ctx context.Context, configured []endpoints.Source, fin
 			}
 			continue
 		}
+		walked := afterSilence(ctx, func() { s.lookAhead(ctx, sources[i+1:]) })
 		s.walk(ctx)
+		walked()
 		if s.digest != "" {
 			d.pullByDigest(ctx, sources, s.digest)
 		}
@@ -277,4 +279,10 @@ func (d *diagnosis) countManifest() {
 	d.mu.Lock()
 	d.manifests++
 	d.mu.Unlock()
+}
+
+func (d *diagnosis) manifestsSent() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.manifests
 }

@@ -30,6 +30,7 @@ type target struct {
 	hint         bool // only expected in this pull
 	known        bool // a hint by what is known of a provider, and not by the caller
 	ownRoots     bool // none of the source's TLS settings hold, only the node's roots
+	aside        bool // a hint that is only worth telling: nobody said that the pull comes there
 }
 
 // targetOf reads a URL that the reference, a challenge or a redirect gave.
@@ -81,6 +82,7 @@ type endpoint struct {
 	changed  chan struct{}   // closed when one more step is recorded
 	checks   map[StepID]bool // the caller's, that were begun here
 	onlyHint bool            // the pull has not come here yet
+	onlyTold bool            // and nobody said that it will
 }
 
 // isHint says that the pull was not seen to touch the endpoint, so far: what is
@@ -89,6 +91,13 @@ func (e *endpoint) isHint() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.onlyHint
+}
+
+// isAside says that the endpoint is looked at for information only, so far.
+func (e *endpoint) isAside() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.onlyHint && e.onlyTold
 }
 
 // record keeps a finished step and tells OnStep.
@@ -108,6 +117,9 @@ func (e *endpoint) record(s Step, index int) Step {
 	told := s
 	if e.onlyHint {
 		told.Findings = warned(s.Findings)
+	}
+	if e.onlyHint && e.onlyTold {
+		told.Findings = mentioned(s.Findings)
 	}
 	e.mu.Unlock()
 	e.d.notify.step(told)

@@ -32,7 +32,7 @@ func (f *fetch) foreign(ctx context.Context) (*endpoints.RequestReport, bool) {
 		e, st := f.follow(ctx, e, f.ask(ctx, e, func(w *endpoints.Walk, rt http.RoundTripper) *endpoints.RequestReport {
 			return w.Foreign(ctx, rt, u, f.blob, f.mode)
 		}))
-		if e == nil {
+		if e == nil || f.postponed {
 			return nil, true
 		}
 		st = e.record(st, f.index)

@@ -21,6 +21,7 @@ import (
 // first one.
 func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk) (held, first *endpoints.RequestReport) {
 	st := s.resolve(ctx, reg, w, 0)
+	s.closing.begin()
 	if st.ID != StepChallenge {
 		if st.Status.passes() {
 			s.needsNoSecrets(reg)
@@ -41,6 +42,10 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 		return nil, first
 	}
 	for i, c := range creds {
+		if by := s.silentStep(); by != "" { // of the exchange for the one before
+			reg.record(Step{ID: StepToken, Status: StatusBlocked, BlockedBy: by}, i)
+			continue
+		}
 		identified := s.identify(ctx, reg, w, first, c, i)
 		if i == 0 {
 			s.d.setIdentity(s.said(c))

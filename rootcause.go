@@ -87,6 +87,9 @@ func (s *source) outcome(wanted func(Step) bool) (Status, string) {
 			if !e.counts(st.Step) || !wanted(st.Step) {
 				continue
 			}
+			if e.isAside() {
+				continue
+			}
 			if e.isHint() {
 				if e.known && s.sawAll() {
 					continue // nothing was lacking
@@ -105,6 +108,8 @@ func (s *source) outcome(wanted func(Step) bool) (Status, string) {
 		}
 	}
 	switch {
+	case s.contradicted != "":
+		return StatusInconclusive, s.contradicted
 	case failed:
 		return StatusFailed, ""
 	case s.skipped != "":
@@ -127,7 +132,7 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 	compareHosts(sources)
 	settleHints(sources)
 	r := &Result{
-		Schema: Schema, Pull: d.opts.Pull, ManifestRequests: d.manifests,
+		Schema: Schema, Pull: d.opts.Pull, ManifestRequests: d.manifestsSent(),
 		Image:   d.imageRef(),
 		Vantage: d.view.vantage(d.settings),
 		Verdict: StatusInconclusive,
@@ -237,7 +242,7 @@ func settleHints(sources []*source) {
 			}
 			for i := range e.steps {
 				e.steps[i].Findings = warned(e.steps[i].Findings)
-				if e.known && s.sawAll() {
+				if e.onlyTold || e.known && s.sawAll() {
 					e.steps[i].Findings = mentioned(e.steps[i].Findings)
 				}
 			}

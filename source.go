@@ -28,6 +28,8 @@ type source struct {
 
 	mu        sync.Mutex
 	endpoints []*endpoint
+	silence   givenUp // the first request that got no answer
+	postponed []postponed
 	overflow  bool  // more hosts than are followed
 	finished  bool  // the walk came to its end
 	pending   *Step // the settings step, until there is an endpoint to record it with
@@ -37,6 +39,9 @@ type source struct {
 	inStore   int     // blobs that the node's store holds already
 	auth      *bearer // what requests for blobs carry; nil = nothing
 	proof     *Proof
+	closing   *closing // the pull once more, while the walk lasts
+	// contradicted is why the steps of this source decide nothing; "" = they do.
+	contradicted string
 }
 
 func (d *diagnosis) newSource(c endpoints.Source) *source {
@@ -67,7 +72,7 @@ func (s *source) endpoint(ctx context.Context, t target) *endpoint {
 			e.roles = append(e.roles, t.role)
 		}
 		e.mu.Lock()
-		e.onlyHint = e.onlyHint && t.hint
+		e.onlyHint, e.onlyTold = e.onlyHint && t.hint, e.onlyTold && t.aside
 		e.mu.Unlock()
 		s.startChecks(ctx, e, t)
 		return e
@@ -103,7 +108,7 @@ func (s *source) find(t target) *endpoint {
 }
 
 func (s *source) newEndpoint(t target) *endpoint {
-	e := &endpoint{d: s.d, src: s, target: t, onlyHint: t.hint, roles: []endpoints.Role{t.role}, turns: make(chan struct{}, s.d.parallel), ready: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
+	e := &endpoint{d: s.d, src: s, target: t, onlyHint: t.hint, onlyTold: t.aside, roles: []endpoints.Role{t.role}, turns: make(chan struct{}, s.d.parallel), ready: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
 	e.pool = wire.Pool{Dial: e.open, Header: s.d.limits.Header, Idle: s.d.limits.Idle}
 	return e
 }

@@ -49,5 +49,5 @@ func (e *endpoint) recordToken(out outcome, index int) {
 		e.record(Step{ID: StepToken, Status: StatusSkipped, Reason: "it redirects to " + out.at.hostPort()}, index)
 		e = out.at
 	}
-	e.record(out.Step, index)
+	e.src.noteSilence(e, e.record(out.Step, index), index)
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
 )
@@ -30,6 +32,8 @@ func (s *source) walk(ctx context.Context) {
 	defer s.hints(ctx, base)()
 	w := s.cfg.Walk(s.ref, s.d.way)
 	w.Base, w.UserAgent = base, s.d.userAgent
+	s.closing = s.repeat(ctx, reg, w)
+	defer s.closing.end(ctx)
 
 	asking, stop := context.WithCancel(ctx)
 	if !s.d.way.Pings() { // what this runtime never asks must not hold the verdict up
@@ -53,6 +57,7 @@ func (s *source) walk(ctx context.Context) {
 		s.finished = true
 		return
 	}
+	s.closing.authorized(w.Authorization)
 	manifest := s.manifests(ctx, reg, w, top)
 	if manifest == nil {
 		reg.blockRest(StepConfig, StepLayer)
@@ -139,6 +144,7 @@ func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, 
 		}
 	}
 	st = reg.record(st, index)
+	s.noteSilence(reg, st, index)
 	st, _ = s.followManifest(ctx, w, st, index)
 	return st
 }
@@ -195,6 +201,9 @@ func requestStatus(s Step, r *endpoints.RequestReport) Step {
 // of the platform.
 func (s *source) manifests(ctx context.Context, reg *endpoint, w *endpoints.Walk, top *endpoints.RequestReport) *endpoints.Manifest {
 	s.digest = top.Digest
+	if !types.MediaType(top.MediaType).IsIndex() {
+		s.closing.manifest(top.Digest, top.MediaType)
+	}
 	m := s.manifest(ctx, reg, w, top.Digest, top.MediaType, 1)
 	if m != nil {
 		s.digest = m.Digest
@@ -209,6 +218,9 @@ func (s *source) manifests(ctx context.Context, reg *endpoint, w *endpoints.Walk
 		if i > maxIndexes {
 			reg.record(settle(step, false, fmt.Sprintf("more than %d indexes, one in the other", maxIndexes), nil), i)
 			return nil
+		}
+		if !types.MediaType(d.MediaType).IsIndex() {
+			s.closing.manifest(d.Digest, d.MediaType)
 		}
 		m = s.manifest(ctx, reg, w, d.Digest, d.MediaType, i)
 	}

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"io"
 	"io/fs"
+	"net/http"
 	"net/netip"
 	"os"
 	"strconv"
@@ -83,6 +84,9 @@ const (
 //	                                it redirects blobs to plain http at the second address
 //	banner ADDR:PORT TEXT           a server that says so to whoever connects; a tilde is a space
 //	proxy ADDR:PORT works|refuses|login [tls|socks]   a forward proxy; in TLS; of SOCKS 5
+//	filter steps|client STATUS PATH the basic registry answers so, to the steps or to the
+//	                                closing pull, what has PATH in its path
+//	proxy ADDR:PORT works|refuses|login    a forward proxy
 //	stored                          the node's containerd holds the layers of the image already
 //	link PATH TARGET                a symbolic link of the node
 //	runtime NAME KEY=VALUE...       a runtime's process with that environment
@@ -282,6 +286,10 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 			store = netip.MustParseAddrPort(args[1])
 		}
 		w.basic = serveBasic(w, netip.MustParseAddrPort(args[0]), store)
+	case "filter":
+		status, err := strconv.Atoi(args[1])
+		require.NoError(t, err)
+		w.basic.refuses = forbids(map[string]func(*http.Request) bool{"steps": fromSteps, "client": fromRuntime}[args[0]], args[2], status)
 	case "proxy":
 		w.proxies = append(w.proxies, serveProxy(w, netip.MustParseAddrPort(args[0]), args[1], strings.Join(args[2:], "")))
 	case "runtime":

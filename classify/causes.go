@@ -181,6 +181,7 @@ const (
 	UnknownRequestDeadlineNoStage Cause = "unknown.request-deadline-no-stage"
 	UnknownTruncatedNoCause       Cause = "unknown.truncated-no-cause"
 	UnknownPullInProgress         Cause = "unknown.pull-in-progress"
+	UnknownStepsDisagree          Cause = "unknown.steps-disagree"
 	UnknownUnclassified           Cause = "unknown.unclassified"
 	UnknownCheckUnanswered        Cause = "unknown.check-unanswered"
 )

@@ -138,6 +138,8 @@ const (
 	FactImage       = "image"            // image reference
 	FactCorrelation = "correlation"      // the server's own id of the request
 	FactClient      = "client"           // the address that the registry says it saw
+	FactSteps       = "steps"            // what single steps saw
+	FactOrdinary    = "ordinary"         // what an ordinary client saw
 	FactReason      = "reason"           // local reason of an inconclusive answer
 )
 

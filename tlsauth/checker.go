@@ -143,7 +143,7 @@ func (c *Checker) hellos() ([]Hello, error) {
 	}
 	seen := make([]Hello, 0, len(c.Hellos))
 	for _, h := range c.Hellos {
-		if h.curves() == nil {
+		if h.Curves() == nil {
 			return nil, fmt.Errorf("tlsauth: unknown hello %q", h)
 		}
 		for _, s := range seen {

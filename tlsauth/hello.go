@@ -61,7 +61,9 @@ func HelloOf(goVersion string, godebug ...string) Hello {
 	return hello
 }
 
-func (h Hello) curves() []tls.CurveID {
+// Curves are what the hello offers, the preferred first, for
+// [tls.Config.CurvePreferences]; nil for a hello that is not known.
+func (h Hello) Curves() []tls.CurveID {
 	switch h {
 	case HelloLarge:
 		return []tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256, tls.CurveP384}
@@ -78,7 +80,7 @@ func (h Hello) config(name string, client func(*tls.CertificateRequestInfo) *tls
 	cfg := &tls.Config{
 		InsecureSkipVerify: true, //nolint:gosec // verified by judge, with the chain in hand
 		MinVersion:         tls.VersionTLS12,
-		CurvePreferences:   h.curves(),
+		CurvePreferences:   h.Curves(),
 		// No ALPN: net/http sends none when HTTP/2 is off, as it is in the runtimes.
 		GetClientCertificate: func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return client(info), nil
