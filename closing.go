@@ -241,7 +241,7 @@ func (c *closing) outcome(ctx context.Context) Step {
 	}
 	st := Step{ID: StepPull}
 	st = c.reg.timed(ctx, st, func(ctx context.Context, _ *watch) outcome {
-		c.wait(ctx, verdict.passes())
+		c.wait(ctx, verdict)
 		return outcome{Step: st}
 	}).Step
 	if ctx.Err() != nil {
@@ -256,15 +256,15 @@ func (c *closing) outcome(ctx context.Context) Step {
 }
 
 // wait returns when every request is through, or has had its time.
-func (c *closing) wait(ctx context.Context, served bool) {
+func (c *closing) wait(ctx context.Context, verdict Status) {
 	limit, now := c.s.d.limits.Connect, time.Now()
 	for _, a := range c.asked {
 		end := now
 		switch {
-		case served:
+		case verdict.passes():
 			end = now.Add(limit)
 		case c.reg.lost() || c.s.silentStep() != "":
-		case now.Sub(a.began) < closingShare:
+		case verdict == StatusFailed && now.Sub(a.began) < closingShare: // else there is nothing to compare with
 			end = a.began.Add(min(closingShare, limit))
 		default:
 			end = now.Add(closingRest)

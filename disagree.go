@@ -38,7 +38,7 @@ func (c *closing) judgeServed(ctx context.Context, st Step) Step {
 				st.Status, st.Reason = StatusSkipped, why
 				return st
 			}
-			return c.disagree(st, "were served", failure(r.Findings(), "the request failed"))
+			return c.disagree(st, "were served", failureText(r.Findings(), "the request failed"))
 		case r.Outcome == endpoints.OutcomeInconclusive:
 			st.Status, st.Reason = StatusSkipped, r.Inconclusive
 			return st
@@ -117,7 +117,7 @@ func (c *closing) judgeFailed(st Step) Step {
 			st.Reason = "the registry limits the rate, and these requests came on top"
 			return st
 		default:
-			return c.disagree(st, "failed: "+failure(failed.Findings, "blocked by "+failed.BlockedBy), fmt.Sprintf("%s was answered with %d", c.what(a), r.Status))
+			return c.disagree(st, "failed: "+failureText(failed.Findings, "blocked by "+failed.BlockedBy), fmt.Sprintf("%s was answered with %d", c.what(a), r.Status))
 		}
 	}
 	return st
@@ -175,8 +175,8 @@ func (c *closing) disagree(st Step, steps, ordinary string) Step {
 
 func (c *closing) what(a *asked) string { return string(a.step) + " of " + a.subject }
 
-// failure is the first failing finding in words.
-func failure(findings []classify.Finding, otherwise string) string {
+// failureText is the first failing finding in words.
+func failureText(findings []classify.Finding, otherwise string) string {
 	for _, f := range findings {
 		if f.Severity == classify.SeverityFail {
 			return fmt.Sprintf("%s, %s", f.Cause, f.Summary)
