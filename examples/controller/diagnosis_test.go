@@ -62,15 +62,15 @@ func TestConditions(t *testing.T) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "migrate", Image: "registry.corp.test/team/migrate:v1"}}
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "migrate", State: waitingFor("ErrImagePull", noSuchHost("registry.corp.test/team/migrate:v1"))}}
 			p.Status.ContainerStatuses[0].State = waitingFor("PodInitializing", "")
-		}), nil, failing(classify.DNSNXDOMAIN), "False", "DNSNxdomain", []string{"team/migrate:v1: owner dns"}, "dns.nxdomain", "registry.corp.test/team/migrate:v1"},
+		}), nil, failing(classify.DNSNXDOMAIN), "False", "DnsNxdomain", []string{"team/migrate:v1: owner dns"}, "dns.nxdomain", "registry.corp.test/team/migrate:v1"},
 		{"a restarted container of a running Pod", pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }), nil, failing(classify.DNSNXDOMAIN),
-			"False", "DNSNxdomain", nil, "dns.nxdomain", ""},
+			"False", "DnsNxdomain", nil, "dns.nxdomain", ""},
 		{"the status names another reference", pod(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Image = "mirror.corp.test/app:v1" }), nil, failing(classify.DNSNXDOMAIN),
-			"False", "DNSNxdomain", nil, "dns.nxdomain", appImage},
+			"False", "DnsNxdomain", nil, "dns.nxdomain", appImage},
 		{"an image that is a volume", pod(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "model", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "registry.corp.test/model:v9"}}}}
 			p.Status.ContainerStatuses[0].State = backOff("registry.corp.test/model:v9", noSuchHost("registry.corp.test/model:v9"))
-		}), nil, failing(classify.DNSNXDOMAIN), "False", "DNSNxdomain", []string{"registry.corp.test/model:v9: "}, "model:v9", "registry.corp.test/model:v9"},
+		}), nil, failing(classify.DNSNXDOMAIN), "False", "DnsNxdomain", []string{"registry.corp.test/model:v9: "}, "model:v9", "registry.corp.test/model:v9"},
 
 		{"it holds from there", pod(same), nil, verdict(func(*pullwalk.Result) {}),
 			"Unknown", "EveryHopHeld", []string{"met no failure, and the kubelet still reports dns.nxdomain"}, "met no failure", ""},
@@ -100,7 +100,7 @@ func TestConditions(t *testing.T) {
 
 		{"the sandbox's image", pod(starting), []*corev1.Event{
 			event(pod(same), "1", "", "FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to pull image "registry.corp.test/pause:3": `+noSuchHost("registry.corp.test/pause:3"), at, 9),
-		}, failing(classify.DNSNXDOMAIN), "False", "DNSNxdomain", []string{"registry.corp.test/pause:3: "}, "dns.nxdomain", "registry.corp.test/pause:3"},
+		}, failing(classify.DNSNXDOMAIN), "False", "DnsNxdomain", []string{"registry.corp.test/pause:3: "}, "dns.nxdomain", "registry.corp.test/pause:3"},
 		{"the sandbox's image, refused", pod(starting), []*corev1.Event{
 			event(pod(same), "1", "", "FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to pull image "registry.corp.test/pause:3": `+noSuchHost("registry.corp.test/pause:3"), at, 9),
 		}, failing(classify.IdentityUnauthorized), "Unknown", "OtherIdentity", []string{"the runtime pulls the sandbox's image itself"}, "identity", "registry.corp.test/pause:3"},

@@ -133,7 +133,7 @@ func TestKubernetes(t *testing.T) {
 	require.NoError(t, c.Delete(ctx, web, &client.DeleteOptions{GracePeriodSeconds: &now}))
 	fleet.says(fleet.failing(classify.TLSUnknownAuthority))
 	create(pending("node-1", "web", "registry.corp.test/team/web:v2", backOff("registry.corp.test/team/web:v2", noSuchHost("registry.corp.test/team/web:v2"))))
-	says("web", "TLSUnknownAuthority")
+	says("web", "TlsUnknownAuthority")
 	stop()
 }
 

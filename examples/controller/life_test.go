@@ -49,7 +49,7 @@ func TestBackOff(t *testing.T) {
 	c.fleet.says(c.fleet.failing(classify.TLSUnknownAuthority))
 	c.reconcile(t, "node-1")
 	after := c.says(t, "web")
-	require.Equal(t, "TLSUnknownAuthority", after.Reason)
+	require.Equal(t, "TlsUnknownAuthority", after.Reason)
 	require.Equal(t, before.LastTransitionTime, after.LastTransitionTime, "it was False and is")
 	require.True(t, before.LastProbeTime.Before(&after.LastProbeTime))
 	require.Len(t, c.events.notes, 2)

@@ -60,8 +60,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.tell(ctx, n, name, waits); err != nil {
 		return reconcile.Result{}, err
 	}
-	wake := n.wake(wanted)
-	if wake.IsZero() {
+	wake, some := n.wake(wanted)
+	if !some {
 		r.drop(name)
 		return reconcile.Result{}, nil
 	}

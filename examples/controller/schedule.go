@@ -151,16 +151,15 @@ func (n *node) due(now time.Time, wanted map[question]bool) []question {
 	return all[:min(maxBatch, len(all))]
 }
 
-// wake is when there is something to do, zero = never.
-func (n *node) wake(wanted map[question]bool) time.Time {
-	var at time.Time
+// wake is when there is something to do again; false = nothing is left to do.
+func (n *node) wake(wanted map[question]bool) (at time.Time, some bool) {
 	earlier := func(t time.Time) {
-		if at.IsZero() || t.Before(at) {
-			at = t
+		if !some || t.Before(at) {
+			at, some = t, true
 		}
 	}
 	for q, e := range n.entries {
-		next := e.next
+		next := e.next // zero = at once
 		if wanted[q] && next.Before(n.retry) {
 			next = n.retry
 		}
@@ -169,5 +168,5 @@ func (n *node) wake(wanted map[question]bool) time.Time {
 	for _, l := range n.looks {
 		earlier(l.next)
 	}
-	return at
+	return at, some
 }

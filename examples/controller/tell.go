@@ -58,7 +58,8 @@ func (t teller) tell(ctx context.Context, pod *corev1.Pod, c conclusion, told st
 	if told == "" && old != nil {
 		told = keyOf(old)
 	}
-	if c.key == told || c.guess && old != nil && old.Status != corev1.ConditionTrue {
+	known := told != "" && (old == nil || old.Status != corev1.ConditionTrue)
+	if c.key == told || c.guess && known {
 		return told, nil // a guess replaces no answer, not even one from before a restart
 	}
 	changed := metav1.NewTime(now)
