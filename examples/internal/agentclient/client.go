@@ -24,6 +24,7 @@ import (
 const (
 	maxResult  = 4 << 20          // bytes of one result; an ordinary one has 10 to 100 KiB
 	maxAnswer  = 32 << 20         // of all results of one request
+	maxObjects = 20_000           // in one result: three bytes of JSON would be hundreds in memory; an ordinary one has some hundreds
 	maxMessage = 4 << 10          // of a refusal
 	grace      = 15 * time.Second // for connection, TLS and body, beside the budget
 )
@@ -173,7 +174,15 @@ func decode(body io.Reader, req Request) ([]*pullwalk.Result, error) {
 	results := make([]*pullwalk.Result, 0, len(req.Images))
 	for _, image := range req.Images {
 		r := &pullwalk.Result{}
-		if err := dec.Decode(r); err != nil {
+		var raw json.RawMessage
+		err := dec.Decode(&raw)
+		if bytes.Count(raw, []byte{'{'}) > maxObjects {
+			return nil, fmt.Errorf("agentclient: %w: more than %d objects", ErrAnswer, maxObjects)
+		}
+		if err == nil {
+			err = json.Unmarshal(raw, r)
+		}
+		if err != nil {
 			if bounded.N == 0 {
 				return nil, fmt.Errorf("agentclient: %w: more than %d bytes", ErrAnswer, allowed)
 			}

@@ -80,6 +80,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		{"two for one", honest + honest, "more follows"},
 		{"a long name", `{"schema":"` + strings.Repeat("x", 3<<20) + `"}`, "its schema"},
 		{"more than is read", `{"schema":"` + strings.Repeat("x", maxResult) + `"}`, "more than 4194304 bytes"},
+		{"little that becomes much", `{"findings":[` + strings.Repeat("{},", 1<<20) + `{}]}`, "more than 20000 objects"},
 		{"deep", strings.Repeat("[", 1<<20), "max depth"},
 	}
 	for _, tt := range tests {
