@@ -85,7 +85,10 @@ func (a *answer) conclude(pod *corev1.Pod, f failure, text reading) conclusion {
 		}
 		c.status = corev1.ConditionFalse
 		if info, known := classify.Lookup(a.cause); known {
-			c.advice = "Repair: " + info.Remedy
+			if !text.first.IsZero() {
+				c.advice = "First reported " + text.first.UTC().Format(time.RFC3339) + ". "
+			}
+			c.advice += "Repair: " + info.Remedy
 			if info.NotFixedBy != "" {
 				c.advice += " Not by: " + info.NotFixedBy
 			}
@@ -129,8 +132,11 @@ func textOnly(text reading, p problem) conclusion {
 		_, said := conditionOf(text.finding)
 		c.message += said
 	}
+	if !text.first.IsZero() {
+		c.message += " First reported " + text.first.UTC().Format(time.RFC3339) + "."
+	}
 	if text.stale {
-		c.message += " (the Pod's status; its events are older and name another cause)"
+		c.message += " (So the Pod's status; its events are older and name another cause.)"
 	}
 	if p.text != "" {
 		c.message += " Not probed: " + p.text

@@ -22,7 +22,6 @@ type answering = func(http.ResponseWriter, agentclient.Request)
 // node say.
 func TestConditions(t *testing.T) {
 	at := time.Date(2026, 3, 1, 11, 58, 0, 0, time.UTC)
-	failing := func(cause classify.Cause) answering { return (*fleet)(nil).failing(cause) }
 	verdict := func(change func(*pullwalk.Result)) answering { return results(change) }
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {
 		p := pending("node-1", "web", appImage, backOff(appImage, noSuchHost(appImage)))
@@ -111,7 +110,7 @@ func TestConditions(t *testing.T) {
 		{"the cause stands in events only", pod(state(waitingFor("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q", appImage)))), []*corev1.Event{
 			event(pod(same), "1", "spec.containers{app}", "Failed", fmt.Sprintf("Failed to pull image %q: %s", appImage, timedOut(appImage)), at, 3),
 			event(pod(same), "2", "spec.containers{other}", "Failed", fmt.Sprintf("Failed to pull image %q: %s", "registry.corp.test/other:v1", noSuchHost("registry.corp.test/other:v1")), at, 3),
-		}, refusing(500), "Unknown", "AgentRefuses", []string{"text only, not probed: owner network: route.connect-timeout", "answers 500"}, "", ""},
+		}, refusing(500), "Unknown", "AgentRefuses", []string{"text only, not probed: owner network: route.connect-timeout", "answers 500", "First reported 2026-03-01T11:57:00Z."}, "", ""},
 		{"the events are stale", pod(same), []*corev1.Event{
 			event(pod(same), "1", "spec.containers{app}", "Failed", fmt.Sprintf("Failed to pull image %q: %s", appImage, timedOut(appImage)), at, 3),
 		}, refusing(500), "Unknown", "AgentRefuses", []string{"text only, not probed: owner dns: dns.nxdomain", "its events are older and name another cause"}, "", ""},
@@ -170,7 +169,7 @@ func TestConditions(t *testing.T) {
 				require.Equal(t, 1, c.fleet.count())
 				require.GreaterOrEqual(t, wake, 10*time.Second, "no hot loop")
 				if want := tt.asked; want != "" {
-					require.Equal(t, []string{want}, c.fleet.request(t, 0).Images)
+					require.Equal(t, []string{want}, c.fleet.all()[0].Images)
 				}
 			}
 			if tt.event == "" {

@@ -90,7 +90,7 @@ func TestKubernetes(t *testing.T) {
 	stop := start()
 	first := says("web", "RouteConnectTimeout")
 	require.Equal(t, corev1.ConditionFalse, first.Status)
-	require.Contains(t, fleet.request(t, 0).Events[0].Message, "no such host", "the events could be read")
+	require.Contains(t, fleet.all()[0].Events[0].Message, "no such host", "the events could be read")
 
 	// The event is there, beside the kubelet's.
 	require.Eventually(t, func() bool {
@@ -131,10 +131,18 @@ func TestKubernetes(t *testing.T) {
 	// A Pod of the same name is another Pod.
 	now := int64(0)
 	require.NoError(t, c.Delete(ctx, web, &client.DeleteOptions{GracePeriodSeconds: &now}))
-	fleet.says(fleet.failing(classify.TLSUnknownAuthority))
+	fleet.says(failing(classify.TLSUnknownAuthority))
 	create(pending("node-1", "web", "registry.corp.test/team/web:v2", backOff("registry.corp.test/team/web:v2", noSuchHost("registry.corp.test/team/web:v2"))))
 	says("web", "TlsUnknownAuthority")
 	stop()
+	for _, pod := range []*corev1.Pod{web, pending("node-1", "never-was", appImage, corev1.ContainerState{})} {
+		written := &recorder{}
+		_, err := teller{c.Status(), written}.tell(ctx, pod, conclusion{status: corev1.ConditionTrue, reason: "Wrong", source: sourceProbe, key: "k"}, "", time.Now())
+		require.NoError(t, err, "that it has gone is no failure")
+		require.Empty(t, written.notes, pod.Name)
+	}
+	says("web", "TlsUnknownAuthority")
+	require.Error(t, c.Get(ctx, client.ObjectKey{Namespace: "shop", Name: "never-was"}, &corev1.Pod{}), "and none is made")
 }
 
 // as is the API as the controller's service account sees it.

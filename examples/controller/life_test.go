@@ -46,7 +46,7 @@ func TestBackOff(t *testing.T) {
 
 	// Something else is broken now: that is told.
 	before := c.says(t, "web")
-	c.fleet.says(c.fleet.failing(classify.TLSUnknownAuthority))
+	c.fleet.says(failing(classify.TLSUnknownAuthority))
 	c.reconcile(t, "node-1")
 	after := c.says(t, "web")
 	require.Equal(t, "TlsUnknownAuthority", after.Reason)
@@ -111,7 +111,7 @@ func TestAgentSilentAfterAnAnswer(t *testing.T) {
 	require.Less(t, len(waits), 15)
 	c.reconcile(t, "node-1")
 	require.Equal(t, "AgentRefuses", c.says(t, "web").Reason)
-	c.fleet.says(c.fleet.failing(classify.RouteConnectTimeout))
+	c.fleet.says(failing(classify.RouteConnectTimeout))
 	c.clock = c.clock.Add(agentLast)
 	c.reconcile(t, "node-1")
 	require.Equal(t, "RouteConnectTimeout", c.says(t, "web").Reason)
@@ -189,7 +189,7 @@ func TestManyOnOneNode(t *testing.T) {
 			refusing(http.StatusForbidden)(w, req)
 			return
 		}
-		c.fleet.failing(classify.RouteConnectTimeout)(w, req)
+		failing(classify.RouteConnectTimeout)(w, req)
 	})
 	requests := 0
 	for c.reconcile(t, "node-1") <= time.Second {
@@ -205,7 +205,7 @@ func TestManyOnOneNode(t *testing.T) {
 		require.Equal(t, want, c.says(t, fmt.Sprintf("web-%02d", i)).Reason, i)
 	}
 	require.Equal(t, 7, c.fleet.count(), "4, refused, and so 4 times one; then the other 6 in two")
-	for _, req := range c.fleet.requests {
+	for _, req := range c.fleet.all() {
 		require.LessOrEqual(t, len(req.Images), maxBatch)
 	}
 	require.Contains(t, scrape(t, c), `pullwalk_failing_pods{cause="route.connect-timeout",layer="route",pool="unknown",source="probe"} 36`)
@@ -243,14 +243,14 @@ func TestPullSecrets(t *testing.T) {
 		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"registry.corp.test":{"auth":"aHVudGVyMg=="}}}`)}}
 	c := newCluster(t, pod, other, secret, agentOn("node-1"))
 	c.secrets.send = true
-	c.fleet.says(c.fleet.failing(classify.IdentityForbidden))
+	c.fleet.says(failing(classify.IdentityForbidden))
 	for c.reconcile(t, "node-1") <= time.Second {
 	}
 	require.Equal(t, 2, c.fleet.count(), "two identities, two questions")
 	require.Equal(t, "IdentityForbidden", c.says(t, "web").Reason)
 	require.Equal(t, "IdentityForbidden", c.says(t, "api").Reason)
 	sent := 0
-	for _, req := range c.fleet.requests {
+	for _, req := range c.fleet.all() {
 		if req.PullSecrets != nil {
 			sent++
 			require.Equal(t, []agentclient.PullSecret{
@@ -309,7 +309,7 @@ func TestAPIDown(t *testing.T) {
 		return nil
 	}
 	for range 3 {
-		_, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "node-1"}})
+		_, err := c.Reconcile(quiet(t), reconcile.Request{NamespacedName: types.NamespacedName{Name: "node-1"}})
 		require.Error(t, err)
 	}
 	require.LessOrEqual(t, c.fleet.count(), 1)
@@ -330,7 +330,7 @@ func (f askFunc) Diagnose(ctx context.Context, _ netip.AddrPort, _ agentclient.R
 // A controller that ends while it waits for an agent says nothing wrong.
 func TestEnd(t *testing.T) {
 	c := oneFailing(t)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(quiet(t))
 	c.ask = askFunc(func(ctx context.Context) ([]*pullwalk.Result, error) {
 		cancel()
 		<-ctx.Done()
@@ -353,7 +353,7 @@ func TestRequest(t *testing.T) {
 	}
 	c := newCluster(t, append(objects, pod, agentOn("node-1"))...)
 	c.reconcile(t, "node-1")
-	req := c.fleet.request(t, 0)
+	req := c.fleet.all()[0]
 	require.Equal(t, "node-1", req.Node)
 	require.Empty(t, req.PullSecrets)
 	require.Equal(t, time.Minute, req.Budget())
@@ -362,4 +362,5 @@ func TestRequest(t *testing.T) {
 	require.True(t, last.Status, "the present comes last")
 	require.Contains(t, last.Message, "no such host")
 	require.Equal(t, at.Add(79*time.Second), req.Events[maxEvents-1].Time.UTC())
+	require.Contains(t, c.events.notes[0], "First reported 2026-03-01T11:57:30Z. Repair: ", "of the events that are looked at")
 }

@@ -49,7 +49,7 @@ func TestThousandFailingPods(t *testing.T) {
 	for n := range nodes {
 		queue.Add(fmt.Sprintf("node-%03d", n))
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(quiet(t))
 	defer cancel()
 	var mu sync.Mutex
 	settled := map[string]bool{}
@@ -89,6 +89,8 @@ func TestThousandFailingPods(t *testing.T) {
 		require.NotNil(t, got, list.Items[i].Name)
 		require.Equal(t, "RouteConnectTimeout", got.Reason)
 	}
+	c.fleet.mu.Lock()
+	defer c.fleet.mu.Unlock()
 	require.Len(t, c.fleet.asked, nodes*images)
 	for what, n := range c.fleet.asked {
 		require.Equal(t, 1, n, what)
@@ -101,7 +103,7 @@ func TestThousandFailingPods(t *testing.T) {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	t.Logf("%d requests, heap at most %d MiB, afterwards %d MiB, from the system %d MiB", c.fleet.count(), peak/mib, m.HeapAlloc/mib, m.Sys/mib)
+	t.Logf("heap at most %d MiB, afterwards %d MiB, from the system %d MiB", peak/mib, m.HeapAlloc/mib, m.Sys/mib)
 	require.Less(t, peak, uint64(200*mib))
 	runtime.KeepAlive(c)
 }
@@ -120,9 +122,9 @@ func TestSilentAgents(t *testing.T) {
 			<-gone
 			return
 		}
-		c.fleet.failing(classify.RouteConnectTimeout)(w, req)
+		failing(classify.RouteConnectTimeout)(w, req)
 	})
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(quiet(t))
 	ended := make(chan error)
 	go func() {
 		_, err := c.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: "node-1"}})

@@ -76,7 +76,10 @@ func (t teller) tell(ctx context.Context, pod *corev1.Pod, c conclusion, told st
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return c.key, nil // it has gone meanwhile
-	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+	case apierrors.IsInvalid(err): // or there is a new one of its name: "metadata.uid: field is immutable"
+		logf.FromContext(ctx).Info("no condition", "pod", client.ObjectKeyFromObject(pod), "reason", c.reason, "error", err.Error())
+		return c.key, nil
+	case apierrors.IsForbidden(err):
 		// Again will not help. The event still tells, and the log.
 		logf.FromContext(ctx).Error(err, "no condition", "pod", client.ObjectKeyFromObject(pod), "reason", c.reason)
 	case err != nil:

@@ -10,10 +10,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pullwalk/pullwalk"
@@ -55,7 +58,7 @@ func newFleet(t testing.TB) *fleet {
 	world, err := lab.New(lab.Options{})
 	require.NoError(t, err)
 	a := &fleet{asked: map[[2]string]int{}, running: map[string]int{}}
-	a.answer = a.failing(classify.RouteConnectTimeout)
+	a.answer = failing(classify.RouteConnectTimeout)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(a.serve))
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{world.Certificate(agentclient.ServerName)}, MinVersion: tls.VersionTLS13}
 	s.StartTLS()
@@ -95,22 +98,16 @@ func (a *fleet) says(answer func(http.ResponseWriter, agentclient.Request)) {
 	a.answer = answer
 }
 
-func (a *fleet) count() int {
+func (a *fleet) all() []agentclient.Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.requests)
+	return slices.Clone(a.requests)
 }
 
-func (a *fleet) request(t *testing.T, i int) agentclient.Request {
-	t.Helper()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	require.Greater(t, len(a.requests), i)
-	return a.requests[i]
-}
+func (a *fleet) count() int { return len(a.all()) }
 
 // failing answers that each image fails for this cause.
-func (a *fleet) failing(cause classify.Cause) func(http.ResponseWriter, agentclient.Request) {
+func failing(cause classify.Cause) func(http.ResponseWriter, agentclient.Request) {
 	return results(func(r *pullwalk.Result) {
 		f := classify.New(cause, "nothing came back from 10.20.30.40:443 in 10 s")
 		f.Endpoint = "registry.corp.test:443"
@@ -224,10 +221,13 @@ func (c *cluster) restart(t testing.TB) {
 	}
 }
 
+// quiet is a context whose logger says nothing.
+func quiet(t testing.TB) context.Context { return logf.IntoContext(t.Context(), logr.Discard()) }
+
 // reconcile looks at the node once.
 func (c *cluster) reconcile(t testing.TB, node string) time.Duration {
 	t.Helper()
-	res, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: node}})
+	res, err := c.Reconcile(quiet(t), reconcile.Request{NamespacedName: types.NamespacedName{Name: node}})
 	require.NoError(t, err)
 	return res.RequeueAfter
 }
