@@ -65,6 +65,7 @@ func TestDeployment(t *testing.T) {
 	require.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
 	require.Equal(t, []corev1.Capability{"ALL"}, c.SecurityContext.Capabilities.Drop)
 	require.Equal(t, "256Mi", c.Resources.Limits.Memory().String())
+	require.Equal(t, []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "180MiB"}}, c.Env)
 	require.Contains(t, c.Args, "-leader-elect")
 	cfg, err := parse(c.Args, io.Discard)
 	require.NoError(t, err)

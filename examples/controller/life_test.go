@@ -94,6 +94,51 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, before, c.says(t, "web"))
 }
 
+// More sandboxes without image than are looked at in one go: none is called repaired
+// because nobody has looked yet, nor because nobody may.
+func TestSandboxes(t *testing.T) {
+	const pause = "registry.corp.test/pause:3"
+	objects := []client.Object{agentOn("node-1")}
+	for i := range 3 * maxLooks {
+		pod := pending("node-1", fmt.Sprintf("web-%02d", i), appImage, waitingFor("ContainerCreating", ""))
+		pod.Status.Conditions[0].Status = corev1.ConditionFalse
+		objects = append(objects, pod, event(pod, "1", "", "FailedCreatePodSandBox",
+			fmt.Sprintf("Failed to create pod sandbox: rpc error: code = Unknown desc = failed to pull image %q: %s", pause, noSuchHost(pause)), pod.Status.StartTime.Time, 9))
+	}
+	c := newCluster(t, objects...)
+	settled := func() {
+		t.Helper()
+		for i := 0; c.reconcile(t, "node-1") <= time.Second; i++ {
+			require.Less(t, i, 10)
+		}
+		for i := range 3 * maxLooks {
+			require.Equal(t, "RouteConnectTimeout", c.says(t, fmt.Sprintf("web-%02d", i)).Reason, i)
+		}
+	}
+	settled()
+	require.Equal(t, 1, c.fleet.count())
+	applied := c.applied
+	c.restart(t)
+	settled()
+	require.Equal(t, applied, c.applied)
+	c.restart(t)
+	c.denied = func(_ string, o client.Object) error {
+		if _, ok := o.(*corev1.Event); ok {
+			return forbidden("events")
+		}
+		return nil
+	}
+	settled()
+	require.Equal(t, applied, c.applied)
+	c.denied = nil
+
+	// The sandbox is there: what was said is over.
+	c.status(t, "web-00", func(s *corev1.PodStatus) { s.Conditions[0].Status = corev1.ConditionTrue })
+	c.clock = c.clock.Add(time.Hour)
+	c.reconcile(t, "node-1")
+	require.Equal(t, "PullNotReported", c.says(t, "web-00").Reason)
+}
+
 // An agent that is silent for a while takes back nothing of what it saw.
 func TestAgentSilentAfterAnAnswer(t *testing.T) {
 	c := oneFailing(t)

@@ -24,8 +24,8 @@ type pools struct {
 	seen map[string]bool
 }
 
-// of asks for one node's metadata: that is done once a question, and needs less of
-// a right than to watch all nodes. A node that is not known costs the label, no more.
+// of asks for one node's metadata: that is done once for a node in trouble, and needs
+// less of a right than to watch all nodes. A node that is not known costs the label, no more.
 func (p *pools) of(ctx context.Context, node string) (string, error) {
 	var n metav1.PartialObjectMetadata
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))

@@ -50,12 +50,13 @@ type entry struct {
 // look is what the events of a Pod without sandbox said.
 type look struct {
 	next    time.Time
+	seen    bool     // they were read
 	failure *failure // nil = nothing of a pull
 }
 
 // node is what is known of one node. Only one reconciliation uses it at a time.
 type node struct {
-	pool    string
+	pool    string // "" = nobody has looked yet
 	entries map[question]*entry
 	looks   map[types.UID]look
 	told    map[types.UID]string // the key of what was said last; the cache may lag behind
@@ -68,7 +69,7 @@ type node struct {
 }
 
 func newNode() *node {
-	return &node{pool: unknownPool, entries: map[question]*entry{}, looks: map[types.UID]look{}, told: map[types.UID]string{}}
+	return &node{entries: map[question]*entry{}, looks: map[types.UID]look{}, told: map[types.UID]string{}}
 }
 
 // waiting is a Pod with what it waits for.

@@ -16,13 +16,14 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
+// conditionType is the condition of a Pod that is written here and nowhere else. A
+// kubelet keeps conditions that are not its own: readiness gates rest on that.
+const conditionType corev1.PodConditionType = "pullwalk.dev/ImagePull"
+
 const (
-	// conditionType is the condition of a Pod that is written here and nowhere
-	// else. A kubelet leaves conditions alone that it does not know.
-	conditionType corev1.PodConditionType = "pullwalk.dev/ImagePull"
-	fieldOwner                            = "pullwalk-controller"
-	eventReason                           = "PullDiagnosed"
-	maxNote                               = 1000 // bytes; events.k8s.io takes 1,024
+	fieldOwner  = "pullwalk-controller"
+	eventReason = "PullDiagnosed"
+	maxNote     = 1000 // bytes; events.k8s.io takes 1,024
 )
 
 // condition is what was said of the Pod, nil = nothing.
