@@ -252,6 +252,10 @@ func TestManyOnOneNode(t *testing.T) {
 	require.Equal(t, 7, c.fleet.count(), "4, refused, and so 4 times one; then the other 6 in two")
 	for _, req := range c.fleet.all() {
 		require.LessOrEqual(t, len(req.Images), maxBatch)
+		require.Len(t, req.Events, len(req.Images))
+		for i, e := range req.Events {
+			require.Equal(t, req.Images[i], e.Image)
+		}
 	}
 	require.Contains(t, scrape(t, c), `pullwalk_failing_pods{cause="route.connect-timeout",layer="route",pool="unknown",source="probe"} 36`)
 }

@@ -58,9 +58,7 @@ func (r *reconciler) question(ctx context.Context, name string, n *node, due []a
 	for _, d := range due {
 		asked = append(asked, d.question)
 		req.Images = append(req.Images, d.image)
-		if len(due) == 1 { // an agent compares all events with each image
-			req.Events = d.records
-		}
+		req.Events = append(req.Events, d.records...) // each names its image
 	}
 	secrets := due[0].identity != ""
 	if secrets {
