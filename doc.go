@@ -31,7 +31,7 @@
 //
 // # Use
 //
-// [Diagnose] does everything. What only the caller's company knows of a pull is added
+// [Diagnose] does everything, [DiagnoseAll] for many images of one node. What only the caller's company knows of a pull is added
 // as a [Check], a rung like any other; [Options.Rounds] shows how often a path fails
 // that fails now and then. The probes work alone, too: package reach (route
 // and connect), dnscheck (every nameserver), endpoints (the walk), tlsauth
@@ -44,7 +44,7 @@
 //
 // Not that another node can pull: each pool that could schedule the workload
 // needs its own proof, from a node that nobody repaired by hand; [Coverage] says
-// which have one. Not that the
-// application reaches its backend, which is another network, later. Not who is
-// right about a firewall: which box drops a packet cannot be seen from a node.
+// which have one. Not that the application reaches its backend, which is another
+// network, later. Not who is right about a firewall: which box drops a packet
+// cannot be seen from a node.
 package pullwalk
