@@ -103,7 +103,7 @@ func (e *endpoint) silent() bool {
 	defer e.mu.Unlock()
 	return slices.ContainsFunc(e.steps, func(s step) bool {
 		waited := time.Duration(s.ElapsedMS) * time.Millisecond
-		return s.Status == StatusFailed && (gaveUp(s.Step) || s.ID == StepDNS && waited >= e.d.limits.DNS)
+		return !s.Status.passes() && (gaveUp(s.Step) || s.ID == StepDNS && waited >= e.d.limits.DNS)
 	})
 }
 
