@@ -1,6 +1,8 @@
 package pullwalk_test
 
 import (
+	"context"
+	"fmt"
 	"runtime"
 	"testing"
 
@@ -78,4 +80,52 @@ func TestCompleteKeepsNoLayer(t *testing.T) {
 	}
 	small, large := allocated(1<<20), allocated(33<<20)
 	require.Less(t, large, small+8<<20, "32 MiB more of a layer, and the server's part of it")
+}
+
+// BenchmarkDiagnoseAll asks for fifty images of one registry, together and each
+// alone. The metrics are what the hosts were asked for per image.
+func BenchmarkDiagnoseAll(b *testing.B) {
+	const n = 50
+	each := func(ctx context.Context, images []string, opts *pullwalk.Options) (all []*pullwalk.Result, err error) {
+		for _, image := range images {
+			res, err := pullwalk.Diagnose(ctx, image, opts)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, res)
+		}
+		return all, nil
+	}
+	for _, way := range []struct {
+		name string
+		look func(context.Context, []string, *pullwalk.Options) ([]*pullwalk.Result, error)
+	}{{"together", pullwalk.DiagnoseAll}, {"alone", each}} {
+		b.Run(way.name, func(b *testing.B) {
+			w, opts := startLab(b)
+			var images []string
+			for i := range n {
+				images = append(images, fmt.Sprintf("%s/%s:v%d@%s", w.Registry.Address(), lab.Repository, i, w.Digest()))
+			}
+			count := func() (connections, requests, queries int) {
+				for _, h := range []*lab.Host{w.Registry, w.Token, w.Blobs} {
+					connections += h.Connections()
+					requests += len(h.Requests())
+				}
+				return connections, requests, len(w.Queries())
+			}
+			connections, requests, queries := count()
+			b.ReportAllocs()
+			for b.Loop() {
+				all, err := way.look(b.Context(), images, opts)
+				if err != nil || len(all) != n || all[n-1].Verdict != pullwalk.StatusOK {
+					b.Fatalf("%v %v", err, all)
+				}
+			}
+			c, r, q := count()
+			per := float64(b.N * n)
+			b.ReportMetric(float64(c-connections)/per, "connections/image")
+			b.ReportMetric(float64(r-requests)/per, "requests/image")
+			b.ReportMetric(float64(q-queries)/per, "queries/image")
+		})
+	}
 }

@@ -56,9 +56,10 @@ type Check struct {
 	// SeverityFail. Texts are redacted and cut at 500 bytes, findings beyond the 16th
 	// are only counted, and the Go error behind a finding is not kept.
 	//
-	// Run is called from several goroutines when several endpoints have the role, must
-	// return soon after ctx ends, and may panic: that leaves the question open, too. One
-	// that ignores its context is left behind, and the step says so.
+	// Run is called from several goroutines when several endpoints have the role, and
+	// for each image of a [DiagnoseAll]. It must return soon after ctx ends, and may
+	// panic: that leaves the question open, too. One that ignores its context is left
+	// behind, and the step says so.
 	Run func(ctx context.Context, in Input) ([]classify.Finding, error)
 }
 

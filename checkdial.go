@@ -137,6 +137,6 @@ func (e *endpoint) tunnel(ctx context.Context) (net.Conn, error) {
 	if e.via.through == nil {
 		return nil, fmt.Errorf("the proxy is not reached: %s", e.via.blockedBy)
 	}
-	conn, _, err := (&lane{e: e}).dial(ctx)
+	conn, _, err := (&lane{e: e.ladder}).dial(ctx)
 	return conn, err
 }

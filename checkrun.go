@@ -31,14 +31,14 @@ func (s *source) startChecks(ctx context.Context, e *endpoint, t target) {
 		}
 		e.mu.Unlock()
 		if begins {
-			e.d.checking.Go(func() { e.record(e.check(ctx, c), i) })
+			s.d.checking.Go(func() { e.record(e.check(ctx, c), i) })
 		}
 	}
 }
 
 // finishChecks waits for the checks, when nothing of ours runs any more, and says
 // of those that found no endpoint why.
-func (d *diagnosis) finishChecks(ctx context.Context, sources []*source) {
+func (d *pull) finishChecks(ctx context.Context, sources []*source) {
 	close(d.over)
 	d.checking.Wait()
 	for _, s := range sources {
@@ -102,7 +102,7 @@ type need struct {
 
 // awaitNeed waits until a step holds at e, or until it is known that it does not.
 func (e *endpoint) awaitNeed(ctx context.Context, id StepID) need {
-	over := e.d.over
+	over := e.src.d.over
 	for {
 		e.mu.Lock()
 		changed := e.changed
@@ -248,7 +248,7 @@ func unanswered(c *Check, s Step, why string, findings []classify.Finding) Step 
 
 // input is what c may know of e, at this moment.
 func (e *endpoint) input(dial *pinnedDialer) Input {
-	d := e.d
+	d := e.src.d
 	in := Input{
 		Image: d.imageRef(), Scheme: e.scheme, Host: e.host, Port: e.port,
 		Addresses: slices.Clone(dial.addrs), Dialer: dial, Roots: e.trusted(), Now: d.view.Now,
@@ -274,7 +274,7 @@ func (e *endpoint) trusted() *x509.CertPool {
 	} else {
 		pool = pool.Clone()
 	}
-	pool.AppendCertsFromPEM(e.src.tls.ca)
+	pool.AppendCertsFromPEM(e.tls.ca)
 	return pool
 }
 

@@ -10,8 +10,8 @@ type clocked struct{ e *endpoint }
 // RoundTrip makes clocked an [http.RoundTripper].
 func (c clocked) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.e.pool.RoundTrip(req)
-	if err == nil && c.e.scheme == "https" && !c.e.src.tls.skipVerify {
-		c.e.d.seen.Date(c.e.host, resp.Header, c.e.d.view.Now())
+	if err == nil && c.e.scheme == "https" && !c.e.tls.skipVerify {
+		c.e.src.d.company.seen.Date(c.e.host, resp.Header, c.e.d.view.Now())
 	}
 	return resp, err
 }

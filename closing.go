@@ -14,7 +14,8 @@ import (
 // PullReport is the closing pull: the requests of a runtime once more, through an
 // ordinary HTTP client that shares neither connections nor code of the transport
 // with the steps. It runs beside them, each request behind the step that asks the
-// same.
+// same. The requests are each image's own; the images of one call share the client,
+// as they do in a runtime.
 //
 // It costs one manifest request without identity; where a token was needed one
 // more with it; and unless Connect is asked for the manifest of the platform, and
@@ -117,7 +118,7 @@ func (s *source) repeat(ctx context.Context, reg *endpoint, w *endpoints.Walk) *
 		return c
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
-	c.client = s.ordinary(c.ctx)
+	c.client = s.ordinary(ctx)
 	c.walk.UserAgent = s.d.agent()
 	c.early = afterSilence(ctx, c.first)
 	return c
@@ -125,12 +126,12 @@ func (s *source) repeat(ctx context.Context, reg *endpoint, w *endpoints.Walk) *
 
 // begin asks without identity, behind the steps: what comes once, the first time
 // or until a rate is used up, is theirs to meet. Where they keep waiting, the
-// request goes out beside them.
+// request goes out beside them. It does not where they have waited in vain before.
 func (c *closing) begin() {
 	if c.client == nil {
 		return
 	}
-	if c.early(); len(c.asked) == 0 && !c.reg.nameless() {
+	if c.early(); len(c.asked) == 0 && !c.reg.nameless() && !c.reg.lost() {
 		c.first()
 	}
 }
@@ -223,7 +224,6 @@ func (c *closing) located(blobs []endpoints.Descriptor, reports []*endpoints.Req
 func (c *closing) end(ctx context.Context) {
 	st := Step{ID: StepPull, Status: StatusSkipped, Reason: c.skip}
 	if c.client != nil {
-		defer c.client.close()
 		defer c.cancel()
 		c.early()
 		st = c.outcome(ctx)

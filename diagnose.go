@@ -63,12 +63,13 @@ type Options struct {
 
 	// Rounds is how often each name is looked up and each address connected to, to
 	// show rates: what fails now and then is a warning with its counts, and the walk
-	// goes on with what held. 0 = once, at most 20. Rounds begin 100 ms apart beside
+	// goes on with what held. Images of [DiagnoseAll] that need the same host share its
+	// rounds. 0 = once, at most 20. Rounds begin 100 ms apart beside
 	// the rest of the walk, so that the last decides how long a fast one takes.
 	// Not through a proxy.
 	Rounds int
 
-	Budget time.Duration // the whole call; 0 = 60 s, with Complete 5 min
+	Budget time.Duration // the whole call, also for many images; 0 = 60 s, with Complete 5 min
 
 	// OnStep is told of each step as it completes, OnProgress of silence and of
 	// bytes. Neither is ever called concurrently, with the other or itself. A call
@@ -79,7 +80,7 @@ type Options struct {
 	OnProgress func(Progress)
 
 	Runtime     RuntimeHint // which runtime pulls here; zero = found on the node
-	Concurrency int         // parallel blob requests at one host; 0 = as the runtime: 3, CRI-O 6
+	Concurrency int         // parallel blob requests of one image at one host; 0 = as the runtime: 3, CRI-O 6
 	Limits      Limits      // per-step limits; zero = the defaults
 	// UserAgent is what the requests carry; "" = "pullwalk", and the name of the
 	// node's runtime where the pull is repeated by an ordinary client.
@@ -150,11 +151,11 @@ const (
 // context does is in the Result: when ctx ends, Diagnose returns within 250 ms
 // with what is known.
 func Diagnose(ctx context.Context, image string, opts *Options) (*Result, error) {
-	d, err := newDiagnosis(image, opts)
+	all, err := DiagnoseAll(ctx, []string{image}, opts)
 	if err != nil {
 		return nil, err
 	}
-	return d.run(ctx)
+	return all[0], nil
 }
 
 func (o *Options) validate() error {

@@ -18,40 +18,36 @@ import (
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
-// diagnosis is one call of Diagnose.
+// diagnosis is one call of Diagnose or DiagnoseAll: what its images have in
+// common.
 type diagnosis struct {
 	opts      Options
+	pulls     []*pull
 	view      *view
-	ref       endpoints.Reference
 	platform  endpoints.Platform
 	limits    Limits
 	budget    time.Duration
 	hurried   bool // the budget cuts limits below what the runtimes would wait
 	way       endpoints.Way
 	store     *endpoints.ContentStore // nil = another runtime's
-	seen      tlsauth.Seen            // what the TLS checks of this diagnosis learn from each other
-	plan      *tlsauth.CredentialPlan // what a kubelet would offer, and why; nil = not known
-	sandbox   *sandboxFiles           // nil = the image's own walk
-	told      told                    // what the cluster reported about this image
-	unsure    bool                    // it is not known whether the runtime's configuration is in force
 	userAgent string
 	allow     func(netip.AddrPort) error
 	dns       *dnscheck.Checker
 	reach     *reach.Checker
 	settings  dnscheck.Settings
 	notify    *notifier
-	parallel  int // blob requests at one host
-	climbing  sync.WaitGroup
-	checking  sync.WaitGroup // the caller's own checks
-	over      chan struct{}  // closed when all but those has ended
+	parallel  int // blob requests of one image at one host
+	pulse     *pulse
 
-	mu        sync.Mutex
-	manifests int // manifest requests sent
-	identity  string
+	mu      sync.Mutex
+	ladders map[ladderKey]*ladder // that others may join
+	begun   []*ladder             // every one
+	clients map[string]*ordinary  // of the closing pulls, by tlsSettings.key
 }
 
-func newDiagnosis(image string, opts *Options) (*diagnosis, error) {
-	d := &diagnosis{}
+// newDiagnosis refuses senseless questions. Each image stands once in images.
+func newDiagnosis(images []string, opts *Options) (*diagnosis, error) {
+	d := &diagnosis{ladders: map[ladderKey]*ladder{}, pulse: &pulse{}}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -62,21 +58,23 @@ func newDiagnosis(image string, opts *Options) (*diagnosis, error) {
 	if err := validateChecks(o.Checks); err != nil {
 		return nil, err
 	}
-	ref, err := endpoints.ParseReference(image)
-	if err != nil {
-		return nil, fmt.Errorf("pullwalk: %w", err)
-	}
-	d.ref = ref
-	if _, err := targetOf(&url.URL{Scheme: ref.Scheme, Host: ref.Host}, endpoints.RoleManifest, ""); err != nil {
-		return nil, fmt.Errorf("pullwalk: image %q: %w", classify.Redact(image, 256), err)
-	}
+	var err error
 	if d.platform, err = endpoints.ParsePlatform(o.Platform); err != nil {
 		return nil, fmt.Errorf("pullwalk: %w", err)
 	}
 	o.fillIn()
 	d.hurried = o.Budget/budgetShare < defaultTLS
 	d.budget, d.limits, d.userAgent, d.allow = o.Budget, o.Limits, o.UserAgent, o.AllowAddr
-	d.identity = "anonymous"
+	for _, image := range images {
+		ref, err := endpoints.ParseReference(image)
+		if err != nil {
+			return nil, fmt.Errorf("pullwalk: %w", err)
+		}
+		if _, err := targetOf(&url.URL{Scheme: ref.Scheme, Host: ref.Host}, endpoints.RoleManifest, ""); err != nil {
+			return nil, fmt.Errorf("pullwalk: image %q: %w", classify.Redact(image, 256), err)
+		}
+		d.pulls = append(d.pulls, d.newPull(ref))
+	}
 	return d, nil
 }
 
@@ -113,16 +111,21 @@ func (o *Options) fillIn() {
 
 // files is what is read of the node before the first packet.
 type files struct {
-	view       *view
-	viewErr    error
-	store      *endpoints.ContentStore
-	told       told
-	kubelet    *tlsauth.Kubelet // nil = its credentials are not asked for
-	settings   dnscheck.Settings
-	configured []endpoints.Source
-	findings   []classify.Finding
-	err        error // what could not be read of the configuration
-	sandbox    *sandboxFiles
+	view     *view
+	viewErr  error
+	store    *endpoints.ContentStore
+	kubelet  *tlsauth.Kubelet // nil = its credentials are not asked for
+	settings dnscheck.Settings
+	pulls    []configured // one for each pull
+	sandbox  *sandboxFiles
+}
+
+// configured is what the node's files and the cluster's events say of one image.
+type configured struct {
+	sources  []endpoints.Source
+	findings []classify.Finding
+	err      error // what could not be read of it
+	told     told
 }
 
 func (d *diagnosis) read() files {
@@ -133,51 +136,63 @@ func (d *diagnosis) read() files {
 	f.settings = dnscheck.ReadSettingsFrom(f.view.files)
 	f.kubelet = d.kubelet(f.view)
 	rt := f.view.runtime
-	f.configured, f.findings, f.err = endpoints.SourcesOf(f.view.FS, rt.Name, rt.ConfigFile, d.ref)
-	for _, c := range f.configured {
-		// What it says of a host that goes through the proxy is told there, once the
-		// addresses are known.
-		f.findings = append(f.findings, slices.DeleteFunc(endpoints.JudgeProxy(f.view.proxyEnv, endpoints.ProxiedURL{URL: c.Base}), func(found classify.Finding) bool {
-			u, err := f.view.Proxy(c.Base)
-			return found.Endpoint != "" && err == nil && u != nil && c.Base.Scheme == "https"
-		})...)
-	}
-	f.findings = distinct(f.findings)
-	f.sandbox = readSandbox(f.view)
 	if f.view.FS != nil && f.view.way() == endpoints.WayContainerd {
 		f.store, _ = endpoints.OpenContentStore(f.view.FS, rt.ConfigFile)
 	}
-	if f.view.netns == "other" && !f.view.hasRuntime {
-		v := classify.New(classify.NodeVantageNotNode, "This ran in another network namespace than the node's, and no container runtime shares it: what holds here need not hold for the node.")
-		v.Severity = classify.SeverityWarn
-		f.findings = append(f.findings, v)
-	}
+	f.sandbox = readSandbox(f.view)
+	var byHand []classify.Finding
 	if len(f.view.files) > 0 {
-		f.findings = append(f.findings, resolverByHand(f.view.files[0].FS, f.settings.File)...)
+		byHand = resolverByHand(f.view.files[0].FS, f.settings.File)
 	}
-	f.told = toldOf(d.opts.Events, f.view, d.ref.String())
-	f.findings = append(f.findings, f.told.findings()...)
+	for _, p := range d.pulls {
+		var c configured
+		c.sources, c.findings, c.err = endpoints.SourcesOf(f.view.FS, rt.Name, rt.ConfigFile, p.ref)
+		for _, s := range c.sources {
+			// What it says of a host that goes through the proxy is told there, once the
+			// addresses are known.
+			c.findings = append(c.findings, slices.DeleteFunc(endpoints.JudgeProxy(f.view.proxyEnv, endpoints.ProxiedURL{URL: s.Base}), func(found classify.Finding) bool {
+				u, err := f.view.Proxy(s.Base)
+				return found.Endpoint != "" && err == nil && u != nil && s.Base.Scheme == "https"
+			})...)
+		}
+		c.findings = distinct(c.findings)
+		if f.view.netns == "other" && !f.view.hasRuntime {
+			v := classify.New(classify.NodeVantageNotNode, "This ran in another network namespace than the node's, and no container runtime shares it: what holds here need not hold for the node.")
+			v.Severity = classify.SeverityWarn
+			c.findings = append(c.findings, v)
+		}
+		c.told = toldOf(d.opts.Events, f.view, p.ref.String())
+		c.findings = slices.Concat(c.findings, byHand, c.told.findings())
+		f.pulls = append(f.pulls, c)
+	}
 	return f
 }
 
-// run reads the node, walks the sources in the runtime's order and gathers the
-// result. The error is about a node view that cannot be looked at.
-func (d *diagnosis) run(parent context.Context) (*Result, error) {
+// run reads the node and walks every pull. The error is about a node view that
+// cannot be looked at.
+func (d *diagnosis) run(parent context.Context) ([]*Result, error) {
 	started := time.Now()
 	ctx, cancel := context.WithTimeoutCause(parent, d.budget, errBudget)
 	defer cancel()
+	results := make([]*Result, len(d.pulls))
+	finish := func(i int, r *Result) {
+		r.Started, r.ElapsedMS = started.UTC(), time.Since(started).Milliseconds()
+		results[i] = r
+	}
 	f, ok := await(ctx, d.read)
 	if f.viewErr != nil {
 		return nil, f.viewErr
 	}
 	if !ok { // a file system that hangs
 		d.view = &view{Node: Node{Labels: d.opts.Node.Labels}, netns: "unknown"}
-		res := d.result(ctx, nil)
-		res.Inconclusive += "; the node's files were not read in time"
-		res.Started, res.ElapsedMS = started.UTC(), time.Since(started).Milliseconds()
-		return res, nil
+		for i, p := range d.pulls {
+			res := p.result(ctx, nil)
+			res.Inconclusive += "; the node's files were not read in time"
+			finish(i, res)
+		}
+		return results, nil
 	}
-	d.store, d.told = f.store, f.told
+	d.store = f.store
 	d.allow, d.opts.Keychain = f.view.guard.allow(d.allow), f.view.guard.keychain(d.opts.Keychain)
 	if f.kubelet != nil {
 		d.opts.Keychain = f.kubelet
@@ -187,102 +202,28 @@ func (d *diagnosis) run(parent context.Context) (*Result, error) {
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}
 	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect, Pressure: d.view.FS}
 	d.notify = newNotifier(&d.opts)
+	beating, still := context.WithCancel(ctx)
+	defer still()
+	go d.pulse.beat(beating)
 	sandbox := d.startSandbox(ctx, f.sandbox)
-	sources := d.pull(ctx, f.configured, f.findings, f.err)
-	res := d.result(ctx, sources)
-	res.joinSandbox(<-sandbox)
-	res.Started, res.ElapsedMS = started.UTC(), time.Since(started).Milliseconds()
+	d.together(ctx, f.pulls, func(i int) { finish(i, d.pulls[i].run(ctx, f.pulls[i])) })
+	d.hangUp()
+	walked := <-sandbox
+	for _, res := range results {
+		res.joinSandbox(walked)
+	}
 	d.notify.finish(ctx)
-	return res, nil
+	return results, nil
 }
 
-// pull walks the sources in the runtime's order until one serves the image.
-// Nothing of it runs any more when it returns.
-func (d *diagnosis) pull(ctx context.Context, configured []endpoints.Source, findings []classify.Finding, err error) []*source {
-	d.over = make(chan struct{})
-	var sources []*source
-	for _, c := range configured {
-		sources = append(sources, d.newSource(c))
+// hangUp drops the connections that wait for a next request. No pull runs any more;
+// a ladder may that all have left.
+func (d *diagnosis) hangUp() {
+	for _, l := range d.begun {
+		<-l.done
+		l.pool.Close()
 	}
-	usable := sources[0].judgeSettings(findings, err)
-	d.unsure = slices.ContainsFunc(findings, func(f classify.Finding) bool {
-		return f.Cause == classify.NodeRuntimeConfigIgnored && f.Certainty == classify.CertaintyPossible
-	})
-	if d.sandbox == nil { // the image's own walk does so
-		sources[0].resolvers(ctx)
+	for _, o := range d.clients {
+		o.close()
 	}
-	sources[len(sources)-1].also(ctx)
-	d.planCredentials(ctx, sources[len(sources)-1])
-	for i, s := range sources {
-		if !usable {
-			s.block()
-			if i > 0 {
-				s.skipped = "the runtime's configuration stops the pull before it is asked"
-			}
-			continue
-		}
-		walked := afterSilence(ctx, func() { s.lookAhead(ctx, sources[i+1:]) })
-		s.walk(ctx)
-		walked()
-		if s.digest != "" {
-			d.pullByDigest(ctx, sources, s.digest)
-		}
-		if slices.ContainsFunc(sources, (*source).serves) && !d.unsure {
-			break
-		}
-	}
-	d.climbing.Wait()
-	sources[0].recordView()
-	for _, s := range sources {
-		s.recordSettings(nil)
-	}
-	d.finishChecks(ctx, sources)
-	for _, s := range sources {
-		for _, e := range s.endpoints {
-			e.pool.Close()
-		}
-	}
-	return sources
-}
-
-// pullByDigest walks the sources that serve content and resolve no tag: the
-// runtime asks them for manifests and blobs as soon as another has resolved it.
-func (d *diagnosis) pullByDigest(ctx context.Context, sources []*source, digest string) {
-	for _, s := range sources {
-		if !s.pullOnly {
-			continue
-		}
-		s.pullOnly, s.skipped = false, ""
-		s.ref.Digest = digest
-		s.walk(ctx)
-	}
-}
-
-func (d *diagnosis) setIdentity(info tlsauth.CredentialInfo) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.identity = info.Source
-	if info.Username != "" {
-		d.identity += " (user " + info.Username + ")"
-	}
-}
-
-// imageRef is the image as the runtime reads it, before anything was asked.
-func (d *diagnosis) imageRef() ImageRef {
-	return ImageRef{
-		Given: d.ref.Given, Reference: d.ref.String(), Registry: d.ref.Registry, Repository: d.ref.Repository,
-		Tag: d.ref.Tag, Digest: d.ref.Digest, Platform: d.platform.String(),
-	}
-}
-
-func (d *diagnosis) countManifest() {
-	d.mu.Lock()
-	d.manifests++
-	d.mu.Unlock()
-}
-
-func (d *diagnosis) manifestsSent() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.manifests
 }

@@ -31,7 +31,8 @@
 //
 // # Use
 //
-// [Diagnose] does everything, [DiagnoseAll] for many images of one node. What only the caller's company knows of a pull is added
+// [Diagnose] does everything, [DiagnoseAll] for many images of one node at little
+// more than the cost of one. What only the caller's company knows of a pull is added
 // as a [Check], a rung like any other; [Options.Rounds] shows how often a path fails
 // that fails now and then. The probes work alone, too: package reach (route
 // and connect), dnscheck (every nameserver), endpoints (the walk), tlsauth

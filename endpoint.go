@@ -55,26 +55,14 @@ func targetOf(u *url.URL, role endpoints.Role, foundBy string) (target, error) {
 
 func (t target) hostPort() string { return net.JoinHostPort(t.host, strconv.Itoa(int(t.port))) }
 
-// endpoint is one scheme, host and port under diagnosis. Its ladder is climbed
-// once, whoever asks; the steps that need it wait on ready.
+// endpoint is one scheme, host and port in the pull of one image: the ladder that
+// leads there, and the steps that were taken there for this image.
 type endpoint struct {
-	d   *diagnosis
-	src *source
+	*ladder
 	target
+	src   *source
 	roles []endpoints.Role
-	proxy *url.URL  // set when a proxy stands in between
-	via   *endpoint // the proxy's own endpoint
-	// unknown is why this endpoint is not asked; "" = it is.
-	unknown string
-
-	ready chan struct{} // closed when a lane is through, or when none will be
-	done  chan struct{} // closed when every lane has ended
-
-	// The following are written before ready or done is closed, and read after.
-	through   *lane  // the first lane that held all the way
-	blockedBy string // the first failure, when no lane is through
-
-	pool  wire.Pool
+	left  bool          // the ladder, before its end; read when nothing else of the pull runs
 	turns chan struct{} // requests for blobs at once
 
 	mu       sync.Mutex
@@ -100,36 +88,35 @@ func (e *endpoint) isAside() bool {
 	return e.onlyHint && e.onlyTold
 }
 
-// record keeps a finished step and tells OnStep.
+// record keeps a finished step that is this image's own.
 func (e *endpoint) record(s Step, index int) Step {
-	s.Endpoint = e.hostPort()
-	if s.Layer == "" {
-		s.Layer = layerOf(s.ID)
-	}
-	s = e.d.view.guard.distrust(e.d.unhurried(s))
-	for i := range s.Findings {
-		s.Findings[i] = e.place(s.ID, s.Findings[i])
-	}
+	st := e.settled(s, index)
+	e.keep(st)
+	return st.Step
+}
+
+// keep takes a finished step into the result and tells OnStep.
+func (e *endpoint) keep(st step) {
+	st.Image = e.src.d.ref.Given
 	e.mu.Lock()
-	e.steps = append(e.steps, step{s, rungOf(s.ID), index})
+	e.steps = append(e.steps, st)
 	close(e.changed)
 	e.changed = make(chan struct{})
-	told := s
+	told := st.Step
 	if e.onlyHint {
-		told.Findings = warned(s.Findings)
+		told.Findings = warned(st.Findings)
 	}
 	if e.onlyHint && e.onlyTold {
-		told.Findings = mentioned(s.Findings)
+		told.Findings = mentioned(st.Findings)
 	}
 	e.mu.Unlock()
 	e.d.notify.step(told)
-	return s
 }
 
 // place names the endpoint of a finding as host:port, so that every finding can
 // be traced to the endpoint in whose ladder it stands; a nameserver's finding
 // keeps the name that was looked up, and a tunnel is the proxy's to open.
-func (e *endpoint) place(id StepID, f classify.Finding) classify.Finding {
+func (e *ladder) place(id StepID, f classify.Finding) classify.Finding {
 	f = e.maybeProxys(f)
 	switch {
 	case e.blamesProxy(id, f):
@@ -188,7 +175,7 @@ func (e *endpoint) request(ctx context.Context, s Step, run func(context.Context
 
 // open returns one more connection along the lane that is through, verified like
 // the first.
-func (e *endpoint) open(ctx context.Context) (net.Conn, error) {
+func (e *ladder) open(ctx context.Context) (net.Conn, error) {
 	l := e.through
 	conn, _, err := l.dial(ctx)
 	if err != nil || e.scheme != "https" {
@@ -213,18 +200,14 @@ func (e *endpoint) open(ctx context.Context) (net.Conn, error) {
 
 // tlsChecker verifies as the source's settings say. Its first connection is
 // open; more go along the same lane.
-func (e *endpoint) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
+func (e *ladder) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 	first := make(chan net.Conn, 1)
 	first <- open
-	settings := e.src.tls
-	if e.ownRoots {
-		settings = tlsSettings{}
-	}
 	return &tlsauth.Checker{
 		Hellos: e.d.hellos(),
 		Roots:  e.d.view.Node.Roots, Trust: e.d.view.roots, FS: e.d.view.FS,
-		CA: settings.ca, CASource: settings.by, ClientPairs: settings.pairs, SkipVerify: settings.skipVerify,
-		RuntimeStarted: e.d.view.runtime.Started, Seen: &e.d.seen, Segments: e.segments(), Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
+		CA: e.tls.ca, CASource: e.tls.by, ClientPairs: e.tls.pairs, SkipVerify: e.tls.skipVerify,
+		RuntimeStarted: e.d.view.runtime.Started, Seen: e.seen, Segments: e.segments(), Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
 		Dialer: tlsauth.DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			select {
 			case c := <-first:
@@ -251,7 +234,7 @@ func (d *diagnosis) hellos() []tlsauth.Hello {
 
 // segments clamps segments where the sockets are the system's own, to tell a
 // silent server from a path that loses large packets.
-func (e *endpoint) segments() tlsauth.SegmentDialer {
+func (e *ladder) segments() tlsauth.SegmentDialer {
 	switch d := e.d.view.Node.Dialer.(type) {
 	case nil:
 		if e.via == nil {

@@ -63,6 +63,30 @@ func ExampleDiagnose() {
 	// owner: dns
 }
 
+// Which images of a workload can this node not pull? Hosts that several images need
+// are looked up, connected to and verified once.
+func ExampleDiagnoseAll() {
+	w, opts := exampleLab()
+	defer w.Close()
+
+	images := []string{w.Image(), w.MissingTag()}
+	all, err := pullwalk.DiagnoseAll(context.Background(), images, opts)
+	if err != nil { // one of the questions makes no sense: the error names it
+		fmt.Println(err)
+		return
+	}
+	for _, res := range all { // in the order of images
+		fmt.Print(res.Image.Tag, ": ", res.Verdict)
+		if res.Primary != nil {
+			fmt.Print(", ", res.Primary.Cause)
+		}
+		fmt.Println()
+	}
+	// Output:
+	// v1: ok
+	// no-such-tag: failed, image.manifest-unknown
+}
+
 // Touch says that every hop held. Only a complete download is a proof.
 func ExampleDiagnose_proof() {
 	w, opts := exampleLab()

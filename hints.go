@@ -2,8 +2,9 @@ package pullwalk
 
 import (
 	"context"
-	"errors"
+	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/pullwalk/pullwalk/endpoints"
@@ -13,22 +14,94 @@ import (
 // to its end without them.
 const hintGrace = time.Second
 
-var errNotTouched = errors.New("the pull came to its end without this host")
+const notTouched = "the pull came to its end without this host"
 
 // hints starts the ladders of the hosts that pulls from this registry are known to
 // touch, up to tls: one run then shows all closed doors, also where identity stops
 // the walk. The returned function is for the end of the walk.
 func (s *source) hints(ctx context.Context, base *url.URL) (done func()) {
 	provider, hints := endpoints.Known(base.Hostname())
-	ctx, cancel := context.WithCancelCause(ctx)
+	var begun []*endpoint
 	for _, h := range hints {
-		if h.Concrete() {
-			s.endpoint(ctx, target{scheme: "https", host: h.Host, port: 443, role: h.Role, foundBy: "what is known of " + provider, hint: true, known: true})
+		if !h.Concrete() {
+			continue
+		}
+		t := target{scheme: "https", host: h.Host, port: 443, role: h.Role, foundBy: "what is known of " + provider, hint: true, known: true}
+		if e := s.endpoint(ctx, t); e != nil {
+			begun = append(begun, e)
 		}
 	}
 	return func() {
 		if s.sawAll() {
-			time.AfterFunc(hintGrace, func() { cancel(errNotTouched) })
+			for _, e := range begun {
+				s.d.climbing.Go(e.leave)
+			}
+		}
+	}
+}
+
+// leave takes e off its ladder if that is still climbed a while after the pull has
+// come to its end without e. Another image may need it: what it shows then is not
+// waited for, and not said of e.
+func (e *endpoint) leave() {
+	timer := time.NewTimer(hintGrace)
+	defer timer.Stop()
+	select {
+	case <-e.done:
+		return
+	case <-timer.C:
+	}
+	if e.known && e.isHint() && e.part(e) {
+		e.left = true
+		e.cutShort()
+	}
+}
+
+// cutShort records the rungs that have not been taken.
+func (e *endpoint) cutShort() {
+	taken := e.sorted()
+	find := func(id StepID, addr netip.Addr) (Step, bool) {
+		i := slices.IndexFunc(taken, func(st step) bool { return st.ID == id && st.Addr == addr })
+		if i < 0 {
+			return Step{}, false
+		}
+		return taken[i].Step, true
+	}
+	cut := func(addr netip.Addr, index int, ids ...StepID) map[StepID]Step {
+		all, by := map[StepID]Step{}, ""
+		for _, id := range ids {
+			st, ok := find(id, addr)
+			if !ok {
+				st = Step{ID: id, Addr: addr, Status: StatusBlocked, BlockedBy: by}
+				if by == "" {
+					st.Status, st.Reason = StatusInconclusive, notTouched
+					by = stepName(id, e.hostPort(), addr)
+				}
+				st = e.record(st, index)
+			}
+			all[id] = st
+		}
+		return all
+	}
+	ids := e.laneSteps()
+	var lanes []*lane
+	for _, st := range taken {
+		begun := slices.ContainsFunc(lanes, func(l *lane) bool { return l.addr == st.Addr })
+		if st.Addr.IsValid() && !begun {
+			lanes = append(lanes, &lane{e: e.ladder, addr: st.Addr, index: st.index})
+		}
+	}
+	if len(lanes) == 0 {
+		cut(netip.Addr{}, 0, slices.Insert(ids, 0, StepDNS)...)
+		return
+	}
+	cut(netip.Addr{}, 0, StepDNS)
+	for _, l := range lanes {
+		l.steps = cut(l.addr, l.index, ids...)
+	}
+	for _, id := range ids {
+		if _, ok := find(id, netip.Addr{}); !ok {
+			e.record(sum(id, lanes), 0)
 		}
 	}
 }

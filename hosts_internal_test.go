@@ -16,7 +16,7 @@ import (
 // without end; what lies behind is then not known.
 func TestMoreHostsThanAreFollowed(t *testing.T) {
 	t.Parallel()
-	s := &source{d: &diagnosis{}, finished: true}
+	s := &source{d: &pull{diagnosis: &diagnosis{}}, finished: true}
 	for i := range maxEndpoints {
 		s.endpoints = append(s.endpoints, s.newEndpoint(target{scheme: "https", host: fmt.Sprintf("blobs%d.corp.test", i), port: 443, role: endpoints.RoleBlob}))
 	}
@@ -37,7 +37,7 @@ func TestMoreHostsThanAreFollowed(t *testing.T) {
 // realm must not ride on the ladder that the node's own settings were given.
 func TestARegistryDoesNotLeadToWhereCredentialsComeFrom(t *testing.T) {
 	t.Parallel()
-	s := &source{d: &diagnosis{}}
+	s := &source{d: &pull{diagnosis: &diagnosis{}, company: &company{}}}
 	metadata := target{scheme: "http", host: "169.254.169.254", port: 80, role: endpoints.RoleCredential}
 	s.endpoints = append(s.endpoints, s.newEndpoint(metadata))
 	require.NotNil(t, s.find(metadata))
@@ -49,7 +49,7 @@ func TestARegistryDoesNotLeadToWhereCredentialsComeFrom(t *testing.T) {
 	for role, denied := range map[endpoints.Role]bool{endpoints.RoleCredential: false, endpoints.RoleToken: true} {
 		own := metadata
 		own.role = role
-		l := &lane{e: s.newEndpoint(own)}
+		l := &lane{e: s.newLadder(own, approach{})}
 		_, got := l.denied(Step{ID: StepRoute}, netip.MustParseAddr("169.254.169.254"))
 		require.Equal(t, denied, got, role)
 	}

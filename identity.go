@@ -129,7 +129,7 @@ type planner interface {
 
 // planCredentials asks such a keychain, and climbs to the hosts that the credentials
 // come from: when they cannot be reached, the pull looks like a missing right.
-func (d *diagnosis) planCredentials(ctx context.Context, s *source) {
+func (d *pull) planCredentials(ctx context.Context, s *source) {
 	keychain, ok := d.opts.Keychain.(planner)
 	if !ok {
 		return

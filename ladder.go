@@ -13,8 +13,9 @@ import (
 // climb takes the rungs up to tls: dns once, then every address in a lane of its
 // own, all at once. The lanes start as soon as it is known what the runtime gets,
 // although the dns step goes on listening to nameservers that are silent.
-func (e *endpoint) climb(ctx context.Context) {
+func (e *ladder) climb(ctx context.Context) {
 	defer close(e.done)
+	defer e.beside.Wait()
 	early := make(chan []netip.Addr, 1)
 	looked := make(chan lookup, 1)
 	go func() { looked <- e.addresses(ctx, early) }()
@@ -38,7 +39,7 @@ func (e *endpoint) climb(ctx context.Context) {
 		return
 	}
 	for _, id := range e.laneSteps() {
-		e.sum(id, c.lanes)
+		e.record(sum(id, c.lanes), 0)
 	}
 	if e.through == nil {
 		e.blockedBy = firstBlock(c.lanes)
@@ -46,9 +47,9 @@ func (e *endpoint) climb(ctx context.Context) {
 	}
 }
 
-// climb is the work on the lanes of one endpoint.
+// climb is the work on the lanes of one ladder.
 type climb struct {
-	e     *endpoint
+	e     *ladder
 	lanes []*lane
 	first sync.Once
 	wait  sync.WaitGroup
@@ -86,7 +87,7 @@ func (c *climb) start(ctx context.Context, addrs []netip.Addr) {
 }
 
 // laneSteps are the rungs that each lane takes.
-func (e *endpoint) laneSteps() []StepID {
+func (e *ladder) laneSteps() []StepID {
 	ids := []StepID{StepRoute, StepConnect}
 	if e.proxy != nil {
 		ids = []StepID{StepTunnel}
@@ -105,7 +106,7 @@ type lookup struct {
 
 // addresses is the dns rung; early gets what the runtime gets as soon as that is
 // known. Through a proxy the name is not ours to look up.
-func (e *endpoint) addresses(ctx context.Context, early chan<- []netip.Addr) lookup {
+func (e *ladder) addresses(ctx context.Context, early chan<- []netip.Addr) lookup {
 	if e.unknown != "" {
 		e.record(Step{ID: StepTunnel, Status: StatusInconclusive, Reason: e.unknown}, 0)
 		return lookup{blocked: stepName(StepTunnel, e.hostPort(), netip.Addr{})}
@@ -114,7 +115,7 @@ func (e *endpoint) addresses(ctx context.Context, early chan<- []netip.Addr) loo
 		for _, id := range []StepID{StepDNS, StepRoute, StepConnect} {
 			e.record(Step{ID: id, Status: StatusSkipped, Reason: "through proxy " + e.via.hostPort()}, 0)
 		}
-		e.d.climbing.Go(func() { e.judgeNoProxy(ctx) })
+		e.beside.Go(func() { e.judgeNoProxy(ctx) })
 		select {
 		case <-e.via.ready:
 		case <-ctx.Done():
@@ -152,7 +153,7 @@ func (e *endpoint) addresses(ctx context.Context, early chan<- []netip.Addr) loo
 
 // sum is the endpoint-wide step over the lanes: addresses are alternatives, so
 // one that passes turns the failures of the others into warnings.
-func (e *endpoint) sum(id StepID, lanes []*lane) {
+func sum(id StepID, lanes []*lane) Step {
 	var ok, tried, failed, waiting int
 	s := Step{ID: id}
 	var findings []classify.Finding
@@ -209,7 +210,7 @@ func (e *endpoint) sum(id StepID, lanes []*lane) {
 		}
 	}
 	s.Findings = distinct(findings)
-	e.record(s, 0)
+	return s
 }
 
 func allSkipped(id StepID, lanes []*lane) bool {

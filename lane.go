@@ -16,7 +16,7 @@ import (
 
 // lane is the ladder of one address.
 type lane struct {
-	e         *endpoint
+	e         *ladder
 	addr      netip.Addr // zero through a proxy
 	index     int
 	steps     map[StepID]Step

@@ -31,7 +31,9 @@ type Node struct {
 	Router reach.Router       // nil = the kernel of this machine
 	Dialer reach.Dialer       // nil = TCP from this process
 	DNS    dnscheck.Exchanger // nil = UDP and TCP from this process
-	// Roots are the trusted roots. nil = read from FS the way the runtime does.
+	// Roots are the trusted roots. nil = read from FS the way the runtime does, once
+	// in a call. A pool given here serves any number of calls without being read
+	// again; it is then not known which file a root came from, nor since when.
 	Roots *x509.CertPool
 	// Proxy chooses the proxy of a URL. nil = the environment of the runtime's
 	// process where one is found in FS, else that of this process; with a caller's

@@ -21,7 +21,7 @@ const maxNoProxyLookup = 2 * time.Second
 // its addresses tell, which the runtime never looks up; the name is looked up beside
 // the walk, and only where NO_PROXY has an address or a range. What cannot be looked
 // up is no finding: behind a proxy names of other networks often do not resolve.
-func (e *endpoint) judgeNoProxy(ctx context.Context) {
+func (e *ladder) judgeNoProxy(ctx context.Context) {
 	env := e.d.view.proxyEnv
 	asked := endpoints.ProxiedURL{URL: &url.URL{Scheme: e.scheme, Host: e.urlHost()}}
 	if _, err := netip.ParseAddr(e.host); err != nil && namesAddresses(env) {
@@ -38,7 +38,7 @@ func (e *endpoint) judgeNoProxy(ctx context.Context) {
 }
 
 // urlHost is the host as the runtime's URL has it: without the scheme's own port.
-func (e *endpoint) urlHost() string {
+func (e *ladder) urlHost() string {
 	if e.scheme == "https" && e.port == 443 || e.scheme == "http" && e.port == 80 {
 		if strings.Contains(e.host, ":") {
 			return "[" + e.host + "]"

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -31,21 +32,38 @@ import (
 //
 // It waits for ever, apart from a connect to one address of several: whoever
 // asks decides how long an answer is waited for.
+//
+// It is one for all images of a call whose sources have the same TLS settings, as a
+// runtime's is.
 type ordinary struct {
 	d         *diagnosis
 	ctx       context.Context // ends every dial: a transport lets one go on when its request has ended
+	cancel    context.CancelFunc
 	transport *http.Transport
 
 	mu     sync.Mutex
-	conns  []net.Conn
+	names  map[string]*resolved
+	conns  map[*ordinaryConn]struct{} // those that are open
 	closed bool
 }
 
 func (s *source) ordinary(ctx context.Context) *ordinary {
-	o := &ordinary{d: s.d, ctx: ctx}
+	d := s.d.diagnosis
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o := d.clients[s.tls.key]; o != nil {
+		return o
+	}
+	o := &ordinary{d: d, names: map[string]*resolved{}, conns: map[*ordinaryConn]struct{}{}}
+	o.ctx, o.cancel = context.WithCancel(ctx)
+	if d.clients == nil {
+		d.clients = map[string]*ordinary{}
+	}
+	d.clients[s.tls.key] = o
 	o.transport = &http.Transport{
-		DialContext: o.dial,
-		Proxy:       o.proxy,
+		MaxIdleConnsPerHost: atOnce,
+		DialContext:         o.dial,
+		Proxy:               o.proxy,
 		TLSClientConfig: &tls.Config{
 			RootCAs: s.trusted(), Certificates: s.cfg.Certificates, Time: s.d.view.Now,
 			MinVersion: tls.VersionTLS12, CurvePreferences: s.d.hellos()[0].Curves(),
@@ -76,9 +94,10 @@ func (s *source) trusted() *x509.CertPool {
 
 // close ends every connection. Requests still running fail.
 func (o *ordinary) close() {
+	o.cancel()
 	o.mu.Lock()
-	conns := o.conns
-	o.conns, o.closed = nil, true
+	conns := slices.Collect(maps.Keys(o.conns))
+	o.closed = true
 	o.mu.Unlock()
 	for _, c := range conns {
 		_ = c.Close()
@@ -86,15 +105,31 @@ func (o *ordinary) close() {
 	o.transport.CloseIdleConnections()
 }
 
-func (o *ordinary) keep(c net.Conn) error {
+// ordinaryConn is a connection that the client has open: a transport closes only
+// those that are idle.
+type ordinaryConn struct {
+	net.Conn
+	o *ordinary
+}
+
+func (o *ordinary) keep(conn net.Conn) (net.Conn, error) {
+	c := &ordinaryConn{conn, o}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
-		_ = c.Close()
-		return net.ErrClosed
+		_ = conn.Close()
+		return nil, net.ErrClosed
 	}
-	o.conns = append(o.conns, c)
-	return nil
+	o.conns[c] = struct{}{}
+	return c, nil
+}
+
+// Close makes room for others.
+func (c *ordinaryConn) Close() error {
+	c.o.mu.Lock()
+	delete(c.o.conns, c)
+	c.o.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // follower is a round trip that follows redirects as [http.Client] does. It tells
@@ -205,7 +240,7 @@ func (o *ordinary) dial(ctx context.Context, network, address string) (net.Conn,
 		}
 		var conn net.Conn
 		if conn, err = o.connect(ctx, network, ap, deadline, len(addrs)-i); err == nil {
-			return conn, o.keep(conn)
+			return o.keep(conn)
 		}
 		if ctx.Err() != nil {
 			break
@@ -235,17 +270,45 @@ const whyWait = 100 * time.Millisecond
 
 var errNoAddress = errors.New("the name leads to no usable address")
 
-// lookup returns what the runtime gets for a name, as soon as that is decided.
+// resolved is what came of the lookup of a name. It is made once: many images need
+// the same.
+type resolved struct {
+	done  chan struct{}
+	addrs []netip.Addr
+	err   error
+}
+
 func (o *ordinary) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
 	}
+	o.mu.Lock()
+	r := o.names[host]
+	if r == nil {
+		r = &resolved{done: make(chan struct{})}
+		o.names[host] = r
+		go func() {
+			defer close(r.done)
+			r.addrs, r.err = o.resolve(host)
+		}()
+	}
+	o.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.addrs, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// resolve returns what the runtime gets for a name, as soon as that is decided.
+func (o *ordinary) resolve(host string) ([]netip.Addr, error) {
 	type answer struct {
 		report *dnscheck.Report
 		err    error
 		last   bool
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(o.ctx)
 	defer cancel()
 	answers := make(chan answer, 2)
 	check := *o.d.dns

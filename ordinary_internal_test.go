@@ -39,7 +39,7 @@ func TestAnOrdinaryClientKeepsTheCredential(t *testing.T) {
 
 	transport := registry.Client().Transport.(*http.Transport).Clone()
 	transport.TLSClientConfig.RootCAs.AddCert(secure.Certificate())
-	o := &ordinary{transport: transport}
+	o := &ordinary{cancel: func() {}, transport: transport}
 	ask := func(from, to string) (hosts []string) {
 		location, seen = to, "not asked"
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, from, nil)
@@ -82,7 +82,7 @@ func TestAnOrdinaryClientsErrors(t *testing.T) {
 		http.Redirect(w, r, gone.URL+"/data?signature=SECRET", http.StatusFound)
 	}))
 	defer registry.Close()
-	o := &ordinary{transport: http.DefaultTransport.(*http.Transport).Clone()}
+	o := &ordinary{cancel: func() {}, transport: http.DefaultTransport.(*http.Transport).Clone()}
 	defer o.close()
 	fail := func(path string) classify.Finding {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, registry.URL+path, nil)

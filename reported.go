@@ -122,7 +122,7 @@ func lastFailure(events []toldEvent) failure {
 }
 
 // compare holds what the cluster reported against what the probes saw.
-func (d *diagnosis) compare(r *Result) *Reported {
+func (d *pull) compare(r *Result) *Reported {
 	if len(d.opts.Events) == 0 {
 		return nil
 	}

@@ -181,9 +181,10 @@ type Step struct {
 	Request *endpoints.RequestReport `json:"request,omitempty"`
 	Pull    *PullReport              `json:"pull,omitempty"`
 
-	// Endpoint is host:port; it is set for OnStep, and left out of the JSON, where
-	// the step stands inside its endpoint.
+	// Endpoint is host:port, and Image the reference as given. They are set for
+	// OnStep, and left out of the JSON, where the step stands inside its endpoint.
 	Endpoint string `json:"-"`
+	Image    string `json:"-"`
 }
 
 // Proof is a complete download that was seen: every layer, every digest. It is

@@ -126,8 +126,9 @@ func (s *source) outcome(wanted func(Step) bool) (Status, string) {
 	return StatusOK, ""
 }
 
-// result gathers what was seen. It is called when nothing runs any more.
-func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
+// result gathers what was seen. It is called when nothing of this image runs any
+// more.
+func (d *pull) result(ctx context.Context, sources []*source) *Result {
 	d.blameResolverRoute(sources)
 	compareHosts(sources)
 	settleHints(sources)
@@ -205,7 +206,7 @@ func (d *diagnosis) result(ctx context.Context, sources []*source) *Result {
 
 // blameResolverRoute makes the route to the nameservers the cause when a name
 // could not be resolved and there is a way to none of them: DNS was never asked.
-func (d *diagnosis) blameResolverRoute(sources []*source) {
+func (d *pull) blameResolverRoute(sources []*source) {
 	dnsFailed, resolvers, refused := false, []*endpoint(nil), 0
 	for _, s := range sources {
 		for _, e := range s.snapshot() {

@@ -40,7 +40,7 @@ type rounds struct {
 }
 
 // again begins the rounds after the first. nil = there are none.
-func (e *endpoint) again(ctx context.Context, run func(context.Context) outcome) *rounds {
+func (e *ladder) again(ctx context.Context, run func(context.Context) outcome) *rounds {
 	n := e.d.opts.Rounds - 1
 	if n <= 0 {
 		return nil
@@ -142,7 +142,7 @@ func (r rate) failures() string {
 
 // told records the rounds of one subject. They only warn: that something never
 // holds the step itself has said.
-func (e *endpoint) told(s Step, index int, r rate, findings []classify.Finding) {
+func (e *ladder) told(s Step, index int, r rate, findings []classify.Finding) {
 	switch {
 	case len(findings) > 0 && r.held > 0:
 		s.Status = StatusDegraded
@@ -179,7 +179,7 @@ func (l *lane) connects(first outcome, more *rounds) outcome {
 	}
 	seen := first.round()
 	if first.Status.passes() {
-		l.e.d.climbing.Go(func() {
+		l.e.beside.Go(func() {
 			all := more.wait(outcome{})
 			closeBut(all, -1)
 			l.tellConnects(seen, all)
@@ -246,14 +246,14 @@ func (l *lane) tellConnects(first Round, all []outcome) []classify.Finding {
 }
 
 // lookups judges the lookups of e's name, as connects does for an address.
-func (e *endpoint) lookups(first outcome, more *rounds) outcome {
+func (e *ladder) lookups(first outcome, more *rounds) outcome {
 	if more == nil {
 		return first
 	}
 	seen := first
 	seen.Findings = slices.Clone(first.Findings) // those of the step are placed when it is recorded
 	if first.Status.passes() {
-		e.d.climbing.Go(func() { e.tellLookups(more.wait(seen)) })
+		e.beside.Go(func() { e.tellLookups(more.wait(seen)) })
 		return first
 	}
 	all := more.wait(seen)
@@ -270,7 +270,7 @@ func (e *endpoint) lookups(first outcome, more *rounds) outcome {
 
 // tellLookups records the rounds of the name. Addresses that rotate are no fault;
 // an answer that fails now and then is, and so is one that is private now and then.
-func (e *endpoint) tellLookups(all []outcome) []classify.Finding {
+func (e *ladder) tellLookups(all []outcome) []classify.Finding {
 	var list []Round
 	var reports []*dnscheck.Report
 	for _, o := range all {

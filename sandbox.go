@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
@@ -142,15 +143,20 @@ func (d *diagnosis) startSandbox(ctx context.Context, f *sandboxFiles) <-chan sa
 		out <- sandboxWalk{sandbox: s}
 		return out
 	}
-	own := &diagnosis{
-		opts: Options{Pull: d.opts.Pull}, view: d.view, ref: f.ref, platform: d.platform, limits: d.limits, budget: d.budget / 2,
-		hurried: d.hurried, way: d.way, sandbox: f, userAgent: d.userAgent, allow: d.allow, dns: d.dns, reach: d.reach,
-		settings: d.settings, notify: d.notify, parallel: d.way.Parallel(), identity: "anonymous",
+	shared := &diagnosis{
+		opts: Options{Pull: d.opts.Pull}, view: d.view, platform: d.platform, limits: d.limits, budget: d.budget / 2,
+		hurried: d.hurried, way: d.way, userAgent: d.userAgent, allow: d.allow, dns: d.dns, reach: d.reach,
+		settings: d.settings, notify: d.notify, parallel: d.way.Parallel(), pulse: d.pulse, ladders: map[ladderKey]*ladder{},
 	}
+	own := shared.newPull(f.ref)
+	own.company, own.sandbox = &company{}, f
 	go func() {
 		ctx, cancel := context.WithTimeoutCause(ctx, own.budget, errBudget)
 		defer cancel()
-		r := own.result(ctx, own.pull(ctx, f.configured, f.findings, f.err))
+		defer own.hangUp()
+		began := time.Now()
+		r := own.run(ctx, configured{sources: f.configured, findings: f.findings, err: f.err})
+		r.ElapsedMS = time.Since(began).Milliseconds()
 		out <- sandboxWalk{own.exportSandbox(r), r}
 	}()
 	return out
@@ -163,7 +169,7 @@ type sandboxWalk struct {
 	result  *Result
 }
 
-func (d *diagnosis) exportSandbox(r *Result) *Sandbox {
+func (d *pull) exportSandbox(r *Result) *Sandbox {
 	f := d.sandbox
 	out := &Sandbox{Image: f.Image, File: f.File, Verdict: r.Verdict, Reason: r.Inconclusive, Primary: r.Primary, Identity: d.identity, Sources: r.Sources}
 	if r.Verdict == StatusFailed && f.storedErr != nil {
@@ -186,6 +192,7 @@ func (r *Result) joinSandbox(w sandboxWalk) {
 	switch {
 	case w.result != nil:
 		r.ManifestRequests += w.result.ManifestRequests
+		r.ElapsedMS = max(r.ElapsedMS, w.result.ElapsedMS) // it was walked beside
 		found = w.result.Findings
 	case s.Primary != nil:
 		found = []classify.Finding{*s.Primary}

@@ -98,10 +98,10 @@ func gaveUp(st Step) bool {
 }
 
 // silent says that a rung of the ladder was given up.
-func (e *endpoint) silent() bool {
+func (e *ladder) silent() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.steps, func(s step) bool {
+	return slices.ContainsFunc(e.taken, func(s step) bool {
 		waited := time.Duration(s.ElapsedMS) * time.Millisecond
 		return !s.Status.passes() && (gaveUp(s.Step) || s.ID == StepDNS && waited >= e.d.limits.DNS)
 	})
@@ -109,7 +109,7 @@ func (e *endpoint) silent() bool {
 
 // lost says that the ladder, or that of the proxy before it, has ended without a
 // way through and in silence.
-func (e *endpoint) lost() bool {
+func (e *ladder) lost() bool {
 	select {
 	case <-e.ready:
 		return e.through == nil && (e.silent() || e.via != nil && e.via.lost())

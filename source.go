@@ -1,7 +1,6 @@
 package pullwalk
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"net/netip"
@@ -12,13 +11,12 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/internal/wire"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
 // source is one registry that the runtime would ask, under diagnosis.
 type source struct {
-	d   *diagnosis
+	d   *pull
 	cfg endpoints.Source
 	ref endpoints.Reference // with the digest, once another source has resolved the tag
 	tls tlsSettings
@@ -44,14 +42,8 @@ type source struct {
 	contradicted string
 }
 
-func (d *diagnosis) newSource(c endpoints.Source) *source {
-	s := &source{d: d, cfg: c, ref: d.ref, tls: tlsSettings{skipVerify: c.SkipVerify, by: c.File}}
-	if len(c.CA) > 0 {
-		s.tls.ca = bytes.Join(c.CA, []byte("\n"))
-	}
-	for i := range c.Certificates {
-		s.tls.pairs = append(s.tls.pairs, tlsauth.ClientPair{Parsed: &c.Certificates[i], Source: c.File})
-	}
+func (d *pull) newSource(c endpoints.Source) *source {
+	s := &source{d: d, cfg: c, ref: d.ref, tls: tlsSettingsOf(c)}
 	switch {
 	case !c.Can(endpoints.CapabilityPull):
 		s.skipped = c.File + " does not let the runtime pull from it"
@@ -83,13 +75,7 @@ func (s *source) endpoint(ctx context.Context, t target) *endpoint {
 	}
 	e := s.newEndpoint(t)
 	s.endpoints = append(s.endpoints, e)
-	if t.role != endpoints.RoleProxy && t.scheme != schemeDNS {
-		e.proxy, e.via, e.unknown = s.proxyFor(ctx, t)
-		if e.forwarded() {
-			e.pool.Proxy = e.proxy
-		}
-	}
-	s.d.climbing.Go(func() { e.climb(ctx) })
+	s.climb(ctx, e, s.approach(ctx, t), (*ladder).climb)
 	s.startChecks(ctx, e, t)
 	return e
 }
@@ -108,9 +94,7 @@ func (s *source) find(t target) *endpoint {
 }
 
 func (s *source) newEndpoint(t target) *endpoint {
-	e := &endpoint{d: s.d, src: s, target: t, onlyHint: t.hint, onlyTold: t.aside, roles: []endpoints.Role{t.role}, turns: make(chan struct{}, s.d.parallel), ready: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
-	e.pool = wire.Pool{Dial: e.open, Header: s.d.limits.Header, Idle: s.d.limits.Idle}
-	return e
+	return &endpoint{src: s, target: t, onlyHint: t.hint, onlyTold: t.aside, roles: []endpoints.Role{t.role}, turns: make(chan struct{}, s.d.parallel), changed: make(chan struct{})}
 }
 
 // judgeSettings says what the runtime's configuration for this registry amounts
@@ -144,6 +128,7 @@ func (s *source) recordSettings(reg *endpoint) {
 			return
 		}
 		reg = s.newEndpoint(t)
+		reg.ladder = s.newLadder(t, approach{})
 		close(reg.ready)
 		close(reg.done)
 		s.endpoints = append(s.endpoints, reg)
@@ -160,7 +145,7 @@ func (s *source) recordSettings(reg *endpoint) {
 func (s *source) block() {
 	s.recordSettings(nil)
 	for _, e := range s.snapshot() {
-		if e.blockedBy != "" {
+		if e.has(StepSettings) {
 			e.blockRest(StepDNS, StepRoute, StepConnect, StepTLS, StepResolve, StepManifest, StepConfig, StepLayer)
 		}
 	}
@@ -172,16 +157,24 @@ func (s *source) resolvers(ctx context.Context) {
 	for _, ns := range s.d.settings.Nameservers {
 		e := s.newEndpoint(target{scheme: schemeDNS, host: ns.Addr().String(), port: ns.Port(), role: endpoints.RoleResolver, foundBy: s.d.settings.File, hint: true})
 		s.endpoints = append(s.endpoints, e)
+		s.climb(ctx, e, approach{}, (*ladder).wayToResolver)
 		s.startChecks(ctx, e, e.target)
-		s.d.climbing.Go(func() {
-			defer close(e.done)
-			close(e.ready)
-			l := &lane{e: e, addr: ns.Addr().WithZone("")}
-			out := e.timed(ctx, Step{ID: StepRoute, Addr: l.addr}, func(ctx context.Context, _ *watch) outcome { return outcome{Step: l.lookup(ctx)} })
-			out.Addr = l.addr
-			e.record(out.Step, 0)
-		})
 	}
+}
+
+// wayToResolver is all of a nameserver's ladder: whether it answers is seen when
+// it is asked for a name.
+func (e *ladder) wayToResolver(ctx context.Context) {
+	defer close(e.done)
+	close(e.ready)
+	addr, err := netip.ParseAddr(e.host)
+	if err != nil {
+		return
+	}
+	l := &lane{e: e, addr: addr.WithZone("")}
+	out := e.timed(ctx, Step{ID: StepRoute, Addr: l.addr}, func(ctx context.Context, _ *watch) outcome { return outcome{Step: l.lookup(ctx)} })
+	out.Addr = l.addr
+	e.record(out.Step, 0)
 }
 
 // also climbs to the hosts that the caller expects in the pull.
@@ -244,35 +237,30 @@ func (s *source) role() endpoints.Role {
 	return endpoints.RoleManifest
 }
 
-// firstFailure names the first request, or else ladder, that stopped the walk.
+// firstFailure names the first request, or else rung, that stopped the walk. Which
+// of the two ended first says nothing: rungs of other addresses may end later.
 func (s *source) firstFailure() string {
-	name := ""
+	request, rung := "", ""
 	for _, e := range s.snapshot() {
 		e.mu.Lock()
 		for _, st := range e.steps {
 			if st.Addr.IsValid() || e.onlyHint || st.ID.isOwn() || st.ID == StepRounds || (st.Status != StatusFailed && st.Status != StatusInconclusive) {
 				continue
 			}
-			if n := stepName(st.ID, e.hostPort(), st.Addr); name == "" {
-				name = n
+			switch name := stepName(st.ID, e.hostPort(), st.Addr); {
+			case st.rung > slices.Index(rungs, StepTLS):
+				request = cmp.Or(request, name)
+			default:
+				rung = cmp.Or(rung, name)
 			}
 		}
 		e.mu.Unlock()
 	}
-	return name
+	return cmp.Or(request, rung)
 }
 
 func (s *source) snapshot() []*endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.endpoints)
-}
-
-// tlsSettings are those of the registry's own host entry: token server and blob
-// hosts get the same, as in the runtimes.
-type tlsSettings struct {
-	ca         []byte               // PEM that is trusted beside the node's roots
-	pairs      []tlsauth.ClientPair // client certificates
-	skipVerify bool
-	by         string // what says so
 }

@@ -3,6 +3,7 @@ package pullwalk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -99,7 +100,7 @@ type outcome struct {
 
 // timed runs one step: it is watched for silence, and left behind if it ignores
 // the end of ctx.
-func (e *endpoint) timed(ctx context.Context, s Step, run func(context.Context, *watch) outcome) outcome {
+func (e *ladder) timed(ctx context.Context, s Step, run func(context.Context, *watch) outcome) outcome {
 	if ctx.Err() != nil { // the end has come: each step begun now could cost another grace
 		s.Status, s.Reason = StatusInconclusive, reasonOf(ctx)
 		return outcome{Step: s}
@@ -137,8 +138,6 @@ func reasonOf(ctx context.Context) string {
 		return "the budget ended"
 	case errors.Is(cause, context.DeadlineExceeded):
 		return "the caller's deadline passed"
-	case errors.Is(cause, errNotTouched):
-		return errNotTouched.Error()
 	}
 	return "canceled by the caller"
 }
@@ -153,25 +152,48 @@ func questionFailed(s Step, err error) Step {
 	return s
 }
 
-// unhurried takes back a failure that is nothing but a limit which a small budget
-// cut short: a runtime would have waited longer.
+// unhurried takes back a failure that hangs on a limit which a small budget cut
+// short, a runtime would have waited longer, or which passed while this process did
+// not run. What else the step found was found without the answer that was missed.
 func (d *diagnosis) unhurried(s Step) Step {
-	if !d.hurried {
+	reason := ""
+	for _, f := range s.Findings {
+		limit := waited(f)
+		if limit == 0 || f.Severity == classify.SeverityInfo {
+			continue
+		}
+		switch lost := d.pulse.lost(); {
+		case lost > limit/pulseShare:
+			reason = fmt.Sprintf("this machine was too busy to judge it: for up to %v nothing ran here that was due", lost.Round(time.Millisecond))
+		case d.hurried:
+			reason = "the budget left no more than " + limit.String() + " for this step"
+		}
+	}
+	if reason == "" || !hasSeverity(s.Findings, classify.SeverityFail) {
 		return s
 	}
-	limit := ""
-	findings := slices.Clone(s.Findings)
-	for i, f := range findings {
-		if l := f.Fact(classify.FactLimit); l != "" && f.Severity == classify.SeverityFail {
-			limit = l
-			findings[i].Severity, findings[i].Certainty = classify.SeverityWarn, classify.CertaintyPossible
+	s.Findings = warned(s.Findings)
+	for i := range s.Findings {
+		if waited(s.Findings[i]) > 0 {
+			s.Findings[i].Certainty = classify.CertaintyPossible
 		}
 	}
-	if limit != "" {
-		s.Findings = findings
-		if s.Status == StatusFailed && !hasSeverity(findings, classify.SeverityFail) {
-			s.Status, s.Reason = StatusInconclusive, "the budget left no more than "+limit+" for this step"
-		}
+	if s.Status == StatusFailed {
+		s.Status, s.Reason = StatusInconclusive, reason
 	}
 	return s
+}
+
+// waited is the time that passed before a finding was made of it; 0 if it is not
+// about time.
+func waited(f classify.Finding) time.Duration {
+	text := f.Fact(classify.FactLimit)
+	if text == "" && f.Cause == classify.DNSResolverTimeout { // an answer that came too late
+		text = f.Fact(classify.FactElapsed)
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil { // a limit of size
+		return 0
+	}
+	return d
 }

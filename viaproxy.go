@@ -13,36 +13,43 @@ import (
 	"github.com/pullwalk/pullwalk/internal/wire"
 )
 
-// proxyFor returns the proxy that the runtime would use for t, or why it is not
+// approach is what stands before an endpoint.
+type approach struct {
+	proxy   *url.URL
+	via     *ladder
+	unknown string
+}
+
+// approach returns the proxy that the runtime would use for t, or why it is not
 // known what lies behind. The caller holds s.mu.
-func (s *source) proxyFor(ctx context.Context, t target) (u *url.URL, via *endpoint, unknown string) {
+func (s *source) approach(ctx context.Context, t target) approach {
 	u, err := s.d.view.Proxy(&url.URL{Scheme: t.scheme, Host: t.hostPort()})
 	if err != nil {
-		return nil, nil, "the proxy setting cannot be used: " + classify.Redact(err.Error(), 200)
+		return approach{unknown: "the proxy setting cannot be used: " + classify.Redact(err.Error(), 200)}
 	}
 	if u == nil {
-		return nil, nil, ""
+		return approach{}
 	}
 	pt, err := targetOf(u, endpoints.RoleProxy, s.d.view.proxySource)
 	switch {
 	case err != nil:
-		return nil, nil, "the proxy setting cannot be used: " + err.Error()
+		return approach{unknown: "the proxy setting cannot be used: " + err.Error()}
 	case u.Scheme != "http" && u.Scheme != "https" && !wire.IsSOCKS(u):
-		return nil, nil, "the proxy " + u.Host + " has the scheme " + classify.Redact(u.Scheme, 32) + ", which no runtime speaks to a proxy"
+		return approach{unknown: "the proxy " + u.Host + " has the scheme " + classify.Redact(u.Scheme, 32) + ", which no runtime speaks to a proxy"}
 	}
-	if e := s.find(pt); e != nil {
-		return u, e, ""
+	e := s.find(pt)
+	if e == nil {
+		e = s.newEndpoint(pt)
+		s.endpoints = append(s.endpoints, e)
+		s.climb(ctx, e, approach{}, (*ladder).climb)
+		s.startChecks(ctx, e, pt)
 	}
-	e := s.newEndpoint(pt)
-	s.endpoints = append(s.endpoints, e)
-	s.d.climbing.Go(func() { e.climb(ctx) })
-	s.startChecks(ctx, e, pt)
-	return u, e, ""
+	return approach{proxy: u, via: e.ladder}
 }
 
 // forwarded says that requests for e are made of the proxy itself, in the absolute
 // form, instead of through a tunnel.
-func (e *endpoint) forwarded() bool { return e.proxy != nil && wire.Forward(e.proxy, e.scheme) }
+func (e *ladder) forwarded() bool { return e.proxy != nil && wire.Forward(e.proxy, e.scheme) }
 
 // tunnel is the rung that stands for route and connection behind a proxy.
 func (l *lane) tunnel(ctx context.Context) outcome {
@@ -68,7 +75,7 @@ func (l *lane) tunnel(ctx context.Context) outcome {
 
 // untunneled says to where there is no tunnel: the exchange knows only its peer,
 // the proxy.
-func (e *endpoint) untunneled(err error) classify.Finding {
+func (e *ladder) untunneled(err error) classify.Finding {
 	f := classify.Error(err)
 	var stage *classify.StageError
 	if f.Cause != classify.EndpointProxyRefusedConnect || !errors.As(err, &stage) {
@@ -94,7 +101,7 @@ func (l *lane) through(ctx context.Context) (net.Conn, error) {
 
 // blamesProxy says that a finding is about the proxy in between and not about the
 // host behind it.
-func (e *endpoint) blamesProxy(id StepID, f classify.Finding) bool {
+func (e *ladder) blamesProxy(id StepID, f classify.Finding) bool {
 	if e.via == nil || f.Cause == classify.EndpointAddressDenied {
 		return false
 	}
@@ -104,7 +111,7 @@ func (e *endpoint) blamesProxy(id StepID, f classify.Finding) bool {
 // maybeProxys adds the other reading of an answer to a request in the absolute
 // form: a proxy that is forbidden the host, or does not reach it, answers in its
 // place, and few mark such an answer as theirs.
-func (e *endpoint) maybeProxys(f classify.Finding) classify.Finding {
+func (e *ladder) maybeProxys(f classify.Finding) classify.Finding {
 	other := classify.EndpointProxyRefusedConnect
 	switch f.Fact(classify.FactStatus) {
 	case "403", "502", "503", "504":

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -39,7 +40,7 @@ func (s *source) walk(ctx context.Context) {
 	if !s.d.way.Pings() { // what this runtime never asks must not hold the verdict up
 		defer func() { time.AfterFunc(pingGrace, stop) }()
 	}
-	pinged := s.ping(asking, reg, w)
+	pinged := s.ping(ctx, asking, reg, w)
 	top, challenge := s.authorize(ctx, reg, w)
 	way := *w
 	s.d.climbing.Go(func() {
@@ -72,19 +73,26 @@ func (s *source) walk(ctx context.Context) {
 const pingGrace = time.Second
 
 // ping asks for /v2/ itself, which CRI-O and docker need and containerd never
-// does, beside the first request for the manifest.
-func (s *source) ping(ctx context.Context, reg *endpoint, w *endpoints.Walk) <-chan Step {
+// does, beside the first request for the manifest. It names no repository: one
+// answer is every image's.
+func (s *source) ping(ctx, asking context.Context, reg *endpoint, w *endpoints.Walk) <-chan Step {
 	out := make(chan Step, 1)
 	own := *w // the walk gets its Authorization meanwhile
 	go func() {
-		out <- reg.request(ctx, Step{ID: StepPing}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
-			r := own.Ping(ctx, rt)
-			st := requestStatus(Step{ID: StepPing}, r)
-			if r.NeedsToken() { // what an open registry would not ask
-				st = settle(Step{ID: StepPing, Request: r}, true, "", r.Findings())
-			}
-			return outcome{Step: st}
-		}).Step
+		answer, ok := reg.once(ctx, asking, common{s.d.company, "ping " + own.Base.Path}, func(ctx context.Context) Step {
+			return reg.request(ctx, Step{ID: StepPing}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+				r := own.Ping(ctx, rt)
+				st := requestStatus(Step{ID: StepPing}, r)
+				if r.NeedsToken() { // what an open registry would not ask
+					st = settle(Step{ID: StepPing, Request: r}, true, "", r.Findings())
+				}
+				return outcome{Step: st}
+			}).Step
+		})
+		if !ok {
+			answer = Step{ID: StepPing, Status: StatusInconclusive, Reason: reasonOf(asking)}
+		}
+		out <- answer
 	}()
 	return out
 }
@@ -94,7 +102,7 @@ func (s *source) ping(ctx context.Context, reg *endpoint, w *endpoints.Walk) <-c
 func (s *source) comparePing(reg *endpoint, w *endpoints.Walk, st Step, manifest *endpoints.RequestReport) {
 	if st.Request != nil && manifest != nil && st.Status.passes() {
 		if more := w.Compare(st.Request, manifest); len(more) > 0 {
-			st = settle(st, true, "", append(st.Findings, more...))
+			st = settle(st, true, "", slices.Concat(st.Findings, more))
 		}
 	}
 	if st.Status == StatusInconclusive && !s.d.way.Pings() {

@@ -176,6 +176,25 @@ func TestServe(t *testing.T) {
 	require.NoError(t, agent.stop())
 }
 
+// A request with many images looks at each host once.
+func TestImagesOfARequestShareTheirHosts(t *testing.T) {
+	w, root := world(t)
+	images := []string{w.Image(), w.MissingTag()}
+	for _, tag := range []string{"v7", "v8"} {
+		images = append(images, w.Registry.Address()+"/"+lab.Repository+":"+tag)
+	}
+	got, err := machine{hostRoot: root}.diagnose(t.Context(), agentclient.Request{Images: images})
+	require.NoError(t, err)
+	require.Len(t, got, len(images))
+	pings := 0
+	for _, r := range w.Registry.Requests() {
+		if r.Path == "/v2/" {
+			pings++
+		}
+	}
+	require.Equal(t, 1, pings)
+}
+
 // The kubelet's own credentials are read on the node and come from nowhere else.
 func TestNodeCredentials(t *testing.T) {
 	w, root := world(t)

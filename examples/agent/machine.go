@@ -42,16 +42,12 @@ func (m machine) diagnose(ctx context.Context, req agentclient.Request) ([]*pull
 		Node: m.view(), Keychain: m.keychain(req.PullSecrets), Pull: req.Pull, Events: req.Events,
 		Budget: req.Budget(), UserAgent: "pullwalk-agent",
 	}
-	results := make([]*pullwalk.Result, 0, len(req.Images))
-	for _, image := range req.Images {
-		r, err := pullwalk.Diagnose(ctx, image, opts)
-		if err != nil {
-			if unseen := m.seen(); unseen != nil {
-				return nil, unseen
-			}
-			return nil, senseless{err}
+	results, err := pullwalk.DiagnoseAll(ctx, req.Images, opts)
+	if err != nil {
+		if unseen := m.seen(); unseen != nil {
+			return nil, unseen
 		}
-		results = append(results, r)
+		return nil, senseless{err}
 	}
 	return results, nil
 }

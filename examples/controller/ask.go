@@ -34,9 +34,9 @@ func (f files) Diagnose(ctx context.Context, addr netip.AddrPort, req agentclien
 	return c.Diagnose(ctx, addr, req)
 }
 
-// budget is what an agent may take for so many images: one after the other, and a
-// silent host costs each of them half a minute.
-func budget(images int) time.Duration { return time.Duration(images+1) * 30 * time.Second }
+// budget is what an agent may take for a request: it asks for all images at once,
+// and a silent host costs them half a minute together.
+const budget = time.Minute
 
 // blame says what an error of a request means: the problem, and whether it is one
 // of what was asked and not of the agent.

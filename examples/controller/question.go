@@ -53,7 +53,7 @@ func (r *reconciler) question(ctx context.Context, name string, n *node, due []a
 		n.unanswered(r.now(), at.id, problem{reasonUnreachable, err.Error()})
 		return
 	}
-	req := agentclient.Request{Node: name, BudgetMS: budget(len(due)).Milliseconds()}
+	req := agentclient.Request{Node: name, BudgetMS: budget.Milliseconds()}
 	var asked []question
 	for _, d := range due {
 		asked = append(asked, d.question)

@@ -1,0 +1,66 @@
+package pullwalk
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullwalk/pullwalk/classify"
+)
+
+// A limit that passes while this process does not run is nobody's failure.
+func TestALimitIsJudgedByThoseWhoRan(t *testing.T) {
+	t.Parallel()
+	fail := func(cause classify.Cause, key, value string) Step {
+		return Step{Status: StatusFailed, Findings: []classify.Finding{classify.New(cause, "", classify.Fact{Key: key, Value: value})}}
+	}
+	with := func(s Step, more []classify.Finding) Step {
+		s.Findings = append(s.Findings, more...)
+		return s
+	}
+	for name, tt := range map[string]struct {
+		lost time.Duration
+		step Step
+		want Status
+	}{
+		"it ran":                               {0, fail(classify.RouteConnectTimeout, classify.FactLimit, "5s"), StatusFailed},
+		"it ran late":                          {900 * time.Millisecond, fail(classify.RouteConnectTimeout, classify.FactLimit, "5s"), StatusFailed},
+		"it did not run":                       {1100 * time.Millisecond, fail(classify.RouteConnectTimeout, classify.FactLimit, "5s"), StatusInconclusive},
+		"a longer limit":                       {1100 * time.Millisecond, fail(classify.EndpointResponseHeaderTimeout, classify.FactLimit, "15s"), StatusFailed},
+		"a late answer":                        {3 * time.Second, fail(classify.DNSResolverTimeout, classify.FactElapsed, "5.2s"), StatusInconclusive},
+		"an answer":                            {time.Minute, fail(classify.DNSNXDOMAIN, classify.FactElapsed, "1s"), StatusFailed},
+		"a size":                               {time.Minute, fail(classify.EndpointResponseTooLarge, classify.FactLimit, "4194304"), StatusFailed},
+		"a refusal knows no time":              {time.Minute, fail(classify.EndpointConnectionRefused, classify.FactAddress, "10.20.0.4:443"), StatusFailed},
+		"what is left without the late answer": {3 * time.Second, with(fail(classify.DNSNoData, classify.FactElapsed, "1s"), warned(fail(classify.DNSResolverTimeout, classify.FactLimit, "5s").Findings)), StatusInconclusive},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &diagnosis{pulse: &pulse{worst: tt.lost}}
+			got := d.unhurried(tt.step)
+			require.Equal(t, tt.want, got.Status)
+			if tt.want == StatusInconclusive {
+				require.Contains(t, got.Reason, "too busy")
+				require.False(t, hasSeverity(got.Findings, classify.SeverityFail))
+			}
+			require.True(t, hasSeverity(tt.step.Findings, classify.SeverityFail), "the caller's slice is left alone")
+		})
+	}
+}
+
+func TestPulse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p pulse
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		p.beat(ctx)
+		require.Zero(t, p.lost(), "nothing else runs in this bubble")
+		time.Sleep(time.Second) // nobody beats any more: as if the process had been stopped
+		require.InDelta(t, time.Second, p.lost(), float64(pulseEvery))
+		p.due = time.Now().Add(time.Hour)
+		require.NotZero(t, p.lost(), "what was lost stays lost")
+	})
+}
