@@ -38,12 +38,29 @@ type blob struct {
 	size    int64
 }
 
-func newImage(platforms []string, layerSizes []int) (*image, error) {
+// layers are the contents of those of the n-th platform.
+func (o Options) layers(n int) ([]blob, error) {
+	var out []blob
+	for _, content := range o.Layers {
+		out = append(out, blob{content: bytes.NewReader(content), size: int64(len(content))})
+	}
+	if o.Layers != nil {
+		return out, nil
+	}
+	for i, size := range o.LayerSizes {
+		if size < 0 {
+			return nil, fmt.Errorf("lab: layer size %d is negative", size)
+		}
+		out = append(out, blob{content: stream{seed: uint64(n+1)<<32 | uint64(i+1), size: int64(size)}, size: int64(size)})
+	}
+	return out, nil
+}
+
+func newImage(platforms []string, layers func(platform int) ([]blob, error)) (*image, error) {
 	img := &image{
 		manifests: map[v1.Hash]document{},
 		platforms: map[string]*v1.Manifest{},
 		blobs:     map[v1.Hash]blob{},
-		layers:    len(layerSizes),
 	}
 	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex}
 	for i, name := range platforms {
@@ -54,7 +71,12 @@ func newImage(platforms []string, layerSizes []int) (*image, error) {
 		if img.platforms[name] != nil {
 			return nil, fmt.Errorf("lab: platform %q is given twice", name)
 		}
-		doc, err := img.addPlatform(i, platform, layerSizes)
+		contents, err := layers(i)
+		if err != nil {
+			return nil, err
+		}
+		img.layers = len(contents)
+		doc, err := img.addPlatform(platform, contents)
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +89,7 @@ func newImage(platforms []string, layerSizes []int) (*image, error) {
 	return img, err
 }
 
-func (img *image) addPlatform(n int, platform *v1.Platform, layerSizes []int) (document, error) {
+func (img *image) addPlatform(platform *v1.Platform, layers []blob) (document, error) {
 	manifest := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1}
 	config := v1.ConfigFile{
 		Architecture: platform.Architecture,
@@ -77,11 +99,7 @@ func (img *image) addPlatform(n int, platform *v1.Platform, layerSizes []int) (d
 		RootFS:       v1.RootFS{Type: "layers"},
 		Config:       v1.Config{Entrypoint: []string{"/app"}},
 	}
-	for i, size := range layerSizes {
-		if size < 0 {
-			return document{}, fmt.Errorf("lab: layer size %d is negative", size)
-		}
-		layer := blob{content: stream{seed: uint64(n+1)<<32 | uint64(i+1), size: int64(size)}, size: int64(size)}
+	for _, layer := range layers {
 		digest, _, err := v1.SHA256(io.NewSectionReader(layer.content, 0, layer.size))
 		if err != nil {
 			return document{}, fmt.Errorf("lab: layer digest: %w", err)

@@ -1,6 +1,7 @@
 package lab_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -65,6 +67,21 @@ func TestOtherPlatformsAndSizes(t *testing.T) {
 	again, err := lab.New(lab.Options{LayerSizes: []int{0, 1, 7, 900_001}, Platforms: []string{"windows/amd64", "linux/arm/v7"}})
 	require.NoError(t, err)
 	assert.Equal(t, w.Digest(), again.Digest(), "the same image in every world")
+}
+
+func TestLayersOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	content := []byte("what a runtime is to unpack")
+	w := start(t, lab.Options{Layers: [][]byte{content}, LayerSizes: []int{1, 2}, Platforms: []string{"linux/amd64", "linux/arm64"}})
+	require.NoError(t, newPuller(w, nil).pull(t.Context()), "every digest is that of what is served")
+	digest, size, err := v1.SHA256(bytes.NewReader(content))
+	require.NoError(t, err)
+	for _, platform := range []string{"linux/amd64", "linux/arm64"} {
+		layers := w.Manifest(platform).Layers
+		require.Len(t, layers, 1)
+		assert.Equal(t, digest, layers[0].Digest)
+		assert.Equal(t, size, layers[0].Size)
+	}
 }
 
 func TestSenselessOptions(t *testing.T) {

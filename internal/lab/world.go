@@ -52,6 +52,10 @@ type Options struct {
 	// while they are sent, so a large layer costs time and no memory. Nil means
 	// three small layers.
 	LayerSizes []int
+	// Layers are the contents of the layers, for an image that is to be unpacked
+	// and run: tar files, not compressed. The image's program is /app. Nil means
+	// layers of LayerSizes, which no runtime can unpack.
+	Layers [][]byte
 	// Platforms are the platforms in the image index, as os/arch[/variant].
 	// Nil means linux/amd64 and linux/arm64.
 	Platforms []string
@@ -107,7 +111,7 @@ func New(o Options) (*World, error) {
 	w.healed, w.heal = context.WithCancel(context.Background())
 
 	var err error
-	if w.image, err = newImage(o.Platforms, o.LayerSizes); err != nil {
+	if w.image, err = newImage(o.Platforms, o.layers); err != nil {
 		return nil, err
 	}
 	if w.ca, err = newAuthority("Corp Test Root CA", w.now()); err != nil {
