@@ -167,7 +167,7 @@ within 90 "the default service account" k get serviceaccount default
 
 node_up() { # NODE NUMBER NAMESERVER: a new node of the pool that its name begins with
   local node=$1 address=10.77.0.1$2 dir=$work/nodes/$1 controllers path known=()
-  mkdir -p "$dir"/{run,var/{lib,log,tmp},etc/{containerd,cni/net.d,kubernetes,ssl/certs}}
+  mkdir -p "$dir"/{programs,run,var/{lib,log,tmp},etc/{containerd,cni/net.d,kubernetes,ssl/certs}}
   ln -s ../run "$dir/var/run"
   ln -s "$work/preload" "$dir/var/preload"
   printf 'nameserver %s\noptions timeout:2 attempts:2\n' "$3" >"$dir/etc/resolv.conf"
@@ -186,7 +186,7 @@ version = 3
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true # not every root may lower it
 [plugins."io.containerd.cri.v1.runtime".cni]
-  bin_dirs = ["$programs"]
+  bin_dirs = ["$dir/programs"]
 C
   cat >"$dir/etc/cni/net.d/10-pods.conflist" <<C
 {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "ptp", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.79.$2.0/24"}]]}}]}

@@ -7,9 +7,10 @@
 set -euo pipefail
 dir=$1 name=$2 address=$3 pool=$4 programs=$5
 shift 5
-export PATH=$programs:$PATH
+export PATH=$dir/programs:$PATH
 
 mount --make-rshared / # what kubelet and runtime mount is seen by both
+mount --bind "$programs" "$dir/programs" # they may be where the node gets other files
 mount -t proc proc /proc # ip netns exec has mounted /sys
 # A kubelet sets these, and they belong to the whole machine: it may write to copies.
 for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
