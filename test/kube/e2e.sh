@@ -239,9 +239,8 @@ replaced() { # OLD NEW: as a pool does it
 }
 
 say "three nodes: a1 has no route to the registry, b1 asks a nameserver that does not know it, c1 is well"
-k create namespace pullwalk >/dev/null
+k apply -f examples/agent/daemonset.yaml >/dev/null
 k -n pullwalk create secret generic pullwalk-agent --from-file=tls.crt="$work/tls.crt" --from-file=tls.key="$work/tls.key" --from-file=token="$work/token" >/dev/null
-k apply -f examples/agent/daemonset.yaml 2>/dev/null >/dev/null
 node_up a1 1 $core
 route_to_registry a1 del
 node_up b1 2 $public

@@ -11,31 +11,22 @@ import (
 // know does not exist.
 type zone map[string]net.IP
 
-// nameserver serves a zone over UDP and TCP.
-type nameserver [2]*dns.Server
-
-func (z zone) serve(ip string) (nameserver, error) {
+// serve answers over UDP and TCP until the program ends.
+func (z zone) serve(ip string) error {
 	at := net.JoinHostPort(ip, "53")
 	pc, err := net.ListenPacket("udp", at)
 	if err != nil {
-		return nameserver{}, err
+		return err
 	}
 	l, err := net.Listen("tcp", at)
 	if err != nil {
 		pc.Close()
-		return nameserver{}, err
+		return err
 	}
-	ns := nameserver{{PacketConn: pc, Handler: z}, {Listener: l, Handler: z}}
-	for _, server := range ns {
-		go func() { _ = server.ActivateAndServe() }() // ends with its socket
+	for _, server := range []*dns.Server{{PacketConn: pc, Handler: z}, {Listener: l, Handler: z}} {
+		go func() { _ = server.ActivateAndServe() }()
 	}
-	return ns, nil
-}
-
-func (ns nameserver) close() {
-	for _, server := range ns {
-		_ = server.Shutdown()
-	}
+	return nil
 }
 
 // ServeDNS answers for good: an address, no such type, no such name.

@@ -43,11 +43,9 @@ func (s settings) serve() error {
 		private[host.Name] = net.ParseIP(ip)
 	}
 	for ip, names := range map[string]zone{s.dns: private, s.publicDNS: {}} {
-		ns, err := names.serve(ip)
-		if err != nil {
+		if err := names.serve(ip); err != nil {
 			return err
 		}
-		defer ns.close()
 	}
 	for _, file := range []struct {
 		name    string
