@@ -53,6 +53,10 @@ type property struct{ what, value string }
 func (n *probed) properties() []property {
 	v := n.result.Vantage
 	via, sources := n.paths()
+	identity := v.Identity
+	if !n.asked() { // it broke before there was anybody to show one to
+		identity = ""
+	}
 	if via == "" && v.Proxy == "" {
 		via = "none"
 	} else if via == "" {
@@ -68,7 +72,7 @@ func (n *probed) properties() []property {
 		{"runtime version", v.RuntimeVersion},
 		{"Go version of the runtime", v.RuntimeGo},
 		{"proxy", via},
-		{"identity", v.Identity},
+		{"identity", identity},
 		{"age", ageClass(time.Duration(n.AgeMS) * time.Millisecond)},
 	}
 	for _, l := range v.Labels[:min(len(v.Labels), maxLabels)] {
@@ -77,6 +81,18 @@ func (n *probed) properties() []property {
 		}
 	}
 	return out
+}
+
+// asked says whether a registry was asked for the image.
+func (n *probed) asked() bool {
+	for _, s := range n.result.Sources {
+		for _, e := range s.Endpoints {
+			if slices.ContainsFunc(e.Steps, func(st Step) bool { return st.Request != nil }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // paths are the proxies in between and the networks that the node sent from.

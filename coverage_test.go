@@ -20,6 +20,7 @@ import (
 
 	"github.com/pullwalk/pullwalk"
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/reach"
 )
 
@@ -441,6 +442,16 @@ func TestCoverageDifferences(t *testing.T) {
 			}}}}}
 		}
 	}
+	identity := func(who string, asked bool) change {
+		return func(r *pullwalk.Result) {
+			r.Vantage.Identity = who
+			st := pullwalk.Step{ID: pullwalk.StepResolve}
+			if asked {
+				st.Request = &endpoints.RequestReport{}
+			}
+			r.Sources = []pullwalk.Source{{Endpoints: []pullwalk.Endpoint{{Steps: []pullwalk.Step{st}}}}}
+		}
+	}
 	for _, tt := range []struct {
 		name string
 		good []change // on n1, which proved
@@ -458,6 +469,8 @@ func TestCoverageDifferences(t *testing.T) {
 		{"one network", []change{route("10.1.0.4")}, []change{route("10.1.0.200")}, nil},
 		{"two networks", []change{route("10.1.0.4")}, []change{route("10.2.0.4")}, []string{"source network: 10.1.0.0/24 (1 proved), 10.2.0.0/24 (1 failed); good and bad have no value in common"}},
 		{"one IPv6 network", []change{route("fd00::1:4")}, []change{route("fd00::2:4")}, nil},
+		{"two identities", []change{identity("secret a", true)}, []change{identity("anonymous", true)}, []string{"identity: anonymous (1 failed), secret a (1 proved); good and bad have no value in common"}},
+		{"nobody was there to show one to", []change{identity("secret a", true)}, []change{identity("anonymous", false)}, nil},
 		{"a zone", []change{labelled("zone", "1")}, []change{labelled("zone", "2")}, []string{"label zone: 1 (1 proved), 2 (1 failed); good and bad have no value in common"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
