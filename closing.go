@@ -26,8 +26,8 @@ import (
 // not, nobody knows which of them the runtime would meet, and the source is
 // inconclusive.
 type PullReport struct {
-	UserAgent string        `json:"userAgent"` // the node's runtime's where one is known
-	Requests  []PullRequest `json:"requests"`
+	UserAgent string        `json:"userAgent"` // Options.UserAgent, else the node's runtime's where one is known, else "pullwalk"
+	Requests  []PullRequest `json:"requests"`  // in the order in which they were begun
 }
 
 // PullRequest is one request of the closing pull, redirects included.

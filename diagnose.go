@@ -41,7 +41,7 @@ type Options struct {
 	// mounted one they would find other libraries and other users.
 	RunPlugins bool
 
-	Platform string   // "os/arch[/variant]"; "" = the node's, linux if the node's system is unknown
+	Platform string   // "os/arch[/variant]"; "" = linux on the architecture of this machine
 	Pull     PullMode // "" = Touch
 
 	// Events are what the cluster reported, to compare with. They never decide.
@@ -107,17 +107,18 @@ type Limits struct {
 	Idle    time.Duration // a body without a byte; 0 = 15 s
 }
 
-// Progress tells what is going on between two steps.
+// Progress tells what is going on inside of a step that runs: it is silent, or
+// bytes of a blob arrive. It decides nothing.
 type Progress struct {
 	Step     StepID
-	Endpoint string // host:port
-	Addr     netip.Addr
-	Subject  string
+	Endpoint string         // host:port
+	Addr     netip.Addr     // as of [Step]; zero = not of one address
+	Subject  string         // as of [Step]; "" = none
 	Layer    classify.Layer // the layer that silence here points to
 	// Silent is how long nothing was heard: a hop that hangs is named after three
-	// seconds, long before its limit decides.
+	// seconds, long before its limit decides. 0 = it is a download that runs.
 	Silent time.Duration
-	// Bytes and Rate (bytes per second) describe a running download.
+	// Bytes (so far) and Rate (bytes per second) describe a running download.
 	Bytes, Rate int64
 }
 

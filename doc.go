@@ -26,8 +26,30 @@
 //   - inconclusive: nothing failed, but something needed could not be seen from
 //     here. The reason is given; it is never a guess.
 //
-// A step that was not tried because another failed is blocked, and names that
-// one.
+// A step has two more. One that was not tried because another failed is blocked,
+// and names that one. One that does not apply here, or that nobody asked for, is
+// skipped, and says why.
+//
+// A cause, such as tls.unknown-authority, is a layer and a name. The layers stand
+// in [classify.Order], from the node's own configuration up to the image's content,
+// the teams that own causes at [classify.Owner]. A finding is proven where a probe
+// saw it, likely where what was seen leaves one probable reading, possible where
+// only a text says so or several readings are left ([classify.Certainty]).
+//
+//   - hint: a host that pulls like this one are expected to touch, by the caller
+//     or by what is known of the provider, and that this one was not seen to. What
+//     is wrong there warns and fails nothing.
+//   - round: one of several lookups of a name or connects to an address, see
+//     [Options].Rounds.
+//   - closing pull: the requests once more, by an ordinary HTTP client. Where it
+//     contradicts the steps, nobody knows which of them the runtime would meet,
+//     and the verdict is inconclusive, see [PullReport].
+//   - sandbox: the pause image, which the runtime pulls by itself before any pod
+//     starts, see [Sandbox].
+//   - hand edit: a change on this node alone that takes part in the pull. It makes
+//     a [Proof] worthless for the node's pool.
+//   - proved, failed, not-probed, open, hand-repaired, long-lived, already-stored:
+//     what is known of a pool, see [CoverageState].
 //
 // # Use
 //

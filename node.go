@@ -28,16 +28,21 @@ type Node struct {
 	// FS is the node's file tree: resolver settings, hosts file, roots, runtime
 	// configuration. nil = this machine's.
 	FS     fs.FS
-	Router reach.Router       // nil = the kernel of this machine
-	Dialer reach.Dialer       // nil = TCP from this process
+	Router reach.Router // nil = the kernel of this machine
+	// Dialer opens every TCP connection. nil = from this process. Whether silence is a
+	// matter of packet size is asked only of one that is a [reach.SegmentDialer], too,
+	// as the default is.
+	Dialer reach.Dialer
 	DNS    dnscheck.Exchanger // nil = UDP and TCP from this process
 	// Roots are the trusted roots. nil = read from FS the way the runtime does, once
 	// in a call. A pool given here serves any number of calls without being read
 	// again; it is then not known which file a root came from, nor since when.
 	Roots *x509.CertPool
-	// Proxy chooses the proxy of a URL. nil = the environment of the runtime's
-	// process where one is found in FS, else that of this process; with a caller's
-	// FS and no runtime in it, no proxy. The proxy is spoken to as net/http does, for
+	// Proxy chooses the proxy of a URL. nil = by [RuntimeHint].Environ, else by the
+	// environment of the runtime's process where it can be read in FS (docker's
+	// daemon.json goes before either). Without any of these the zero Node takes the
+	// environment of this process; one with an FS, or of [HostNode], takes no proxy.
+	// The proxy is spoken to as net/http does, for
 	// http, https, socks5 and socks5h; user information in its URL goes to the proxy
 	// alone, and in the clear where its scheme has no TLS, as the runtime sends it.
 	Proxy func(*url.URL) (*url.URL, error)

@@ -12,7 +12,8 @@ import (
 )
 
 // Schema names the version of the JSON form of [Result]. Inside v1 fields and
-// codes are only added; none changes its meaning.
+// codes are only added; none changes its meaning. Fields whose names end in Ms are
+// whole milliseconds, times are RFC 3339.
 const Schema = "pullwalk.result/v1"
 
 // Status is the outcome of a step, an endpoint, a source or a diagnosis.
@@ -57,9 +58,11 @@ type Result struct {
 	// ManifestRequests counts the manifest requests that this diagnosis cost:
 	// registries limit their rate. Those of the closing pull are in it, see
 	// [PullReport].
-	ManifestRequests int       `json:"manifestRequests"`
-	Started          time.Time `json:"started"`
-	ElapsedMS        int64     `json:"elapsedMs"`
+	ManifestRequests int `json:"manifestRequests"`
+	// Started is the beginning of the call by this process's clock, ElapsedMS how long
+	// it took.
+	Started   time.Time `json:"started"`
+	ElapsedMS int64     `json:"elapsedMs"`
 	// Inconclusive says why the verdict is inconclusive; "" otherwise.
 	Inconclusive string `json:"inconclusive,omitempty"`
 }

@@ -77,9 +77,12 @@
 // layer prove that its bytes flow from there to here, not that they are right or
 // that the rest would come; only [Whole] does. An answer to this process is not
 // an answer to the runtime unless both run in the same network, with the same
-// roots, proxy and credential: that is for the caller to arrange. Header fields
-// from hosts.toml are named and not sent. That an image without an index is for
-// this platform is not looked at, because the runtime does not look either.
+// roots, proxy and credential: that is for the caller to arrange. A header field
+// from hosts.toml whose name sounds like a credential is sent over verified TLS
+// only, where the runtime sends it in clear as well; one that would change the
+// connection or which bytes are asked for (Host, Range) is never sent. That an image
+// without an index is for this platform is not looked at, because the runtime does
+// not look either.
 // Unpacking, signature policies and lookaside stores are not looked at. Aliases for
 // short names are not read. What a proxy says of a host over plain http is told from
 // the host's own words only where the proxy marks its answer.

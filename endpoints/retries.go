@@ -13,8 +13,8 @@ import (
 type Retry struct {
 	// Requests is how many requests there are in all at most, the first included.
 	Requests int `json:"requests"`
-	// Wait is how long the runtime waits between them, all pauses together; 0 = it
-	// asks again at once.
+	// WaitMS is how long the runtime waits between them, all pauses together, in
+	// milliseconds; 0 = it asks again at once.
 	WaitMS int64  `json:"waitMs"`
 	What   string `json:"what"` // in a sentence
 }

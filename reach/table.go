@@ -54,6 +54,7 @@ type NextHop struct {
 	Address netip.Addr `json:"address,omitzero"`
 }
 
+// String returns kind and address, as in "appliance 10.1.255.4".
 func (h NextHop) String() string {
 	if h.Address.IsValid() {
 		return string(h.Kind) + " " + h.Address.String()
@@ -82,6 +83,7 @@ type TableRoute struct {
 	Name string `json:"name,omitempty"`
 }
 
+// String returns prefix, next hop and source, as in "0.0.0.0/0 -> internet (default)".
 func (r TableRoute) String() string {
 	s := fmt.Sprintf("%v -> %v", r.Prefix, r.NextHop)
 	if r.Source != "" {

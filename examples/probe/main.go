@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		hostRoot = flags.String("host-root", "", "`directory` where the node's file tree is mounted")
 		events   = flags.String("events", "", "`file` with what the cluster reported: kubectl describe, kubectl get events -o json, or plain lines; - is standard input")
 		budget   = flags.Duration("budget", 0, "limit for the whole diagnosis (default 60s, with -complete 5m)")
-		platform = flags.String("platform", "", "os/architecture[/variant] (default: this machine's)")
+		platform = flags.String("platform", "", "os/architecture[/variant] (default: linux, and this machine's architecture)")
 		quiet    = flags.Bool("quiet", false, "no progress on standard error")
 	)
 	switch err := flags.Parse(args); {
