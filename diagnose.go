@@ -27,8 +27,14 @@ const (
 
 // Options says how to diagnose. nil and the zero value are the defaults.
 type Options struct {
-	Node     Node           // the machine to look at; zero = this one
-	Keychain authn.Keychain // nil = anonymous; the process's own docker configuration is never used by default
+	Node Node // the machine to look at; zero = this one
+	// Keychain gives the credentials that the pull is tried with, each in its turn if
+	// it is a [tlsauth.CredentialLister], as a kubelet does; [tlsauth.DockerConfig] reads
+	// a pull secret. nil = anonymous, unless NodeCredentials: the docker configuration of
+	// this process is never used. A login in the runtime's own configuration for the
+	// registry (registry.configs of containerd, global_auth_file of CRI-O) is not
+	// offered for the image, only for the sandbox image.
+	Keychain authn.Keychain
 	// NodeCredentials offers what the node's kubelet offers by itself: its credential
 	// files and its credential provider plugins, by the command line of its process.
 	// It is for a nil Keychain, or a [tlsauth.Kubelet] without FS, whose pull secrets
@@ -44,7 +50,8 @@ type Options struct {
 	Platform string   // "os/arch[/variant]"; "" = linux on the architecture of this machine
 	Pull     PullMode // "" = Touch
 
-	// Events are what the cluster reported, to compare with. They never decide.
+	// Events are what the cluster reported, to compare with; see [classify.ParseEvents].
+	// They never decide. nil = there is nothing to compare with.
 	Events []classify.EventRecord
 	// Also lists extra host:port expected in the pull. They are climbed up to tls
 	// and can only warn.

@@ -256,8 +256,11 @@ func (c *Connectivity) String() string {
 	for _, s := range c.Observations {
 		fmt.Fprintf(&b, "  %s [%s] %s: %s\n", s.Severity, s.Layer, s.Code, s.Summary)
 	}
-	fmt.Fprintf(&b, "  looked from %s, network namespace %s, nameservers %s of %s\n", cmp.Or(c.LookedFrom.HostName, "an unnamed host"), cmp.Or(c.LookedFrom.NetworkNamespace, "unknown"),
-		strings.Join(c.LookedFrom.Nameservers, " "), cmp.Or(c.LookedFrom.ResolverFile, "no file"))
+	fmt.Fprintf(&b, "  looked from %s, network namespace %s", cmp.Or(c.LookedFrom.HostName, "an unnamed host"), cmp.Or(c.LookedFrom.NetworkNamespace, "unknown"))
+	if c.LookedFrom.ResolverFile != "" { // no name was looked up otherwise
+		fmt.Fprintf(&b, ", nameservers %s of %s", strings.Join(c.LookedFrom.Nameservers, " "), c.LookedFrom.ResolverFile)
+	}
+	b.WriteString("\n")
 	b.WriteString("  This is about the application. It says nothing about an image pull, which the node's runtime does in the node's network.\n")
 	return b.String()
 }

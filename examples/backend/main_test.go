@@ -175,6 +175,7 @@ func TestExitCodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			require.Equal(t, tt.code, run(t.Context(), Backend{FS: fstest.MapFS{}}, tt.args, &out, &errs), "%s%s", &out, &errs)
+			require.NotContains(t, out.String(), "nameservers", "no name was looked up")
 		})
 	}
 }
