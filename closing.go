@@ -111,7 +111,7 @@ func (s *source) repeat(ctx context.Context, reg *endpoint, w *endpoints.Walk) *
 		c.skip = reg.unknown
 		return c
 	case s.tls.skipVerify:
-		c.skip = "the runtime does not verify certificates here, and nothing is sent over a connection that was not verified"
+		c.skip = "certificates are not verified here, and nothing is sent over a connection that was not"
 		return c
 	case s.d.view.rootsErr != nil:
 		c.skip = "the node's roots are not known"

@@ -31,9 +31,9 @@ type Options struct {
 	// Keychain gives the credentials that the pull is tried with, each in its turn if
 	// it is a [tlsauth.CredentialLister], as a kubelet does; [tlsauth.DockerConfig] reads
 	// a pull secret. nil = anonymous, unless NodeCredentials: the docker configuration of
-	// this process is never used. A login in the runtime's own configuration for the
-	// registry (registry.configs of containerd, global_auth_file of CRI-O) is not
-	// offered for the image, only for the sandbox image.
+	// this process is never used. A login in the runtime's own files for the registry
+	// (registry.configs of containerd, global_auth_file of CRI-O) counts where the
+	// keychain has none for the image, as in the runtimes.
 	Keychain authn.Keychain
 	// NodeCredentials offers what the node's kubelet offers by itself: its credential
 	// files and its credential provider plugins, by the command line of its process.

@@ -100,8 +100,11 @@ func (s *source) credentials(ctx context.Context, reg *endpoint) ([]tlsauth.Offe
 	if sb := s.d.sandbox; sb != nil {
 		return sb.offers(ctx, s)
 	}
+	others := []tlsauth.Offer{{Info: tlsauth.CredentialInfo{Source: "anonymous: the runtime sends this host no credential of the image"}}}
 	if s.cfg.Credential == endpoints.CredentialNone {
-		return []tlsauth.Offer{{Info: tlsauth.CredentialInfo{Source: "anonymous: the runtime sends this host no credential of the image"}}}, nil
+		if own, step := s.ownOffers(ctx, endpoints.OwnLogin); own == nil && step == nil {
+			return others, nil // whatever the kubelet would offer
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxKeychain)
 	defer cancel()
@@ -114,6 +117,16 @@ func (s *source) credentials(ctx context.Context, reg *endpoint) ([]tlsauth.Offe
 	offers, err := tlsauth.Offers(ctx, s.d.opts.Keychain, s.d.ref.String())
 	if err != nil {
 		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
+	}
+	if len(offers) == 1 && offers[0].Secret.IsZero() { // the kubelet hands over none
+		own, step := s.ownOffers(ctx, endpoints.OwnLogin)
+		if own != nil || step != nil {
+			s.ownLogin = true
+			return own, step
+		}
+	}
+	if s.cfg.Credential == endpoints.CredentialNone {
+		return others, nil
 	}
 	for i := range offers {
 		offers[i] = offers[i].ForRuntime(s.d.view.runtime.Name)
@@ -177,7 +190,7 @@ func (s *source) recordPlan(reg *endpoint) {
 // anonymous attempt that was refused, and that refusal its consequence.
 func (s *source) blamePlan(reg *endpoint) {
 	p := s.d.plan
-	if p == nil || len(p.Offered) > 0 || p.Inconclusive != "" {
+	if p == nil || len(p.Offered) > 0 || p.Inconclusive != "" || s.ownLogin {
 		return
 	}
 	refused, explained := false, false

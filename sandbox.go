@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
-
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/tlsauth"
@@ -95,40 +93,11 @@ func (f *sandboxFiles) unasked() *Sandbox {
 // offers is what the runtime's own files have for the host of a source: the kubelet
 // hands over nothing for this image.
 func (f *sandboxFiles) offers(ctx context.Context, s *source) ([]tlsauth.Offer, *Step) {
-	rt := f.view.runtime
-	type found struct {
-		login authn.AuthConfig
-		file  string
-		err   error
-	}
-	got, ok := await(ctx, func() found {
-		login, file, err := f.Login(f.view.FS, rt.Name, rt.ConfigFile, s.cfg.Host, cmp.Or(s.cfg.Repository, s.ref.Repository))
-		return found{login, file, err}
-	})
-	switch {
-	case !ok:
-		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: reasonOf(ctx)}
-	case got.err != nil:
-		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: "the runtime's own credential could not be read: " + classify.Redact(got.err.Error(), 300)}
-	case got.file == "":
+	offers, step := s.ownOffers(ctx, f.Login)
+	if offers == nil && step == nil {
 		return []tlsauth.Offer{{Info: tlsauth.CredentialInfo{Source: "anonymous: pull secrets are not used for the sandbox image, and the runtime's files have nothing for " + s.cfg.Host}}}, nil
 	}
-	offers, err := tlsauth.Offers(ctx, fixed(got.login), s.d.ref.String())
-	if err != nil {
-		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
-	}
-	for i := range offers {
-		offers[i] = offers[i].ForRuntime(rt.Name)
-		offers[i].Info.Source = got.file
-	}
-	return offers, nil
-}
-
-// fixed is a keychain with one credential, whatever is asked for.
-type fixed authn.AuthConfig
-
-func (f fixed) Resolve(authn.Resource) (authn.Authenticator, error) {
-	return authn.FromConfig(authn.AuthConfig(f)), nil
+	return offers, step
 }
 
 // startSandbox walks the sandbox image beside the image itself. It gets at most

@@ -23,6 +23,9 @@ type source struct {
 	// known is what was learnt of the credential that is being tried; nil = none
 	// is. Only authorize and what it calls touch it.
 	known *tlsauth.AccessReport
+	// ownLogin says that the credential comes from the runtime's own files. Only
+	// authorize and what it calls touch it.
+	ownLogin bool
 
 	mu        sync.Mutex
 	endpoints []*endpoint

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,15 +27,33 @@ import (
 // The value holds a secret: never print it. The error means that a file could not
 // be read or understood.
 func (s Sandbox) Login(fsys fs.FS, runtime, config, host, repository string) (login authn.AuthConfig, file string, err error) {
-	if fsys == nil {
+	return ownLogin(fsys, runtime, config, host, repository, s.AuthFile)
+}
+
+// OwnLogin is what the runtime's own files offer at a host for an image for which
+// the kubelet hands over no credential at all; as [Sandbox.Login], but of CRI-O's
+// files global_auth_file is the first. Docker's daemon has none.
+func OwnLogin(fsys fs.FS, runtime, config, host, repository string) (login authn.AuthConfig, file string, err error) {
+	global := ""
+	if fsys != nil && WayOf(runtime) == WayCRIO {
+		rd := &reader{fsys: fsys, way: WayCRIO}
+		for _, f := range rd.crioFiles(config) {
+			global = cmp.Or(f.Crio.Image.GlobalAuth, global)
+		}
+		if err := errors.Join(rd.errs...); err != nil {
+			return login, "", err
+		}
+	}
+	return ownLogin(fsys, runtime, config, host, repository, global)
+}
+
+func ownLogin(fsys fs.FS, runtime, config, host, repository, authFile string) (login authn.AuthConfig, file string, err error) {
+	if fsys == nil || WayOf(runtime) == WayDocker {
 		return login, "", nil
 	}
-	rd := &reader{fsys: fsys, config: config}
-	if config == "" {
-		rd.config = containerdConfig
-	}
+	rd := &reader{fsys: fsys, config: cmp.Or(config, containerdConfig)}
 	if WayOf(runtime) == WayCRIO {
-		login, file = rd.authFile(s.authFiles(), host, repository)
+		login, file = rd.authFile(authFiles(authFile), host, repository)
 	} else {
 		login, file = rd.configsAuth(host)
 	}
@@ -78,9 +97,9 @@ func authOf(table map[string]any) authn.AuthConfig {
 
 // authFiles are the files that CRI-O looks into, the first that has something wins
 // (containers-auth.json(5)); one that is configured is the only one.
-func (s Sandbox) authFiles() []string {
-	if s.AuthFile != "" {
-		return []string{s.AuthFile}
+func authFiles(configured string) []string {
+	if configured != "" {
+		return []string{configured}
 	}
 	return []string{"/run/containers/0/auth.json", "/root/.config/containers/auth.json", "/root/.docker/config.json"}
 }

@@ -118,7 +118,7 @@ const (
 	// CredentialOfImage: what the kubelet hands over for the image is offered here.
 	CredentialOfImage = "image"
 	// CredentialOwn: the runtime's own file has one for this host, which is used
-	// when the kubelet hands over none. It is not read.
+	// when the kubelet hands over none. See [OwnLogin].
 	CredentialOwn = "own"
 	// CredentialNone: none is sent here, because this is another host than the
 	// image names.
