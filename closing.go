@@ -20,7 +20,8 @@ import (
 // It costs one manifest request without identity; where a token was needed one
 // more with it; and unless Connect is asked for the manifest of the platform, and
 // from each host that blobs came from the first 64 KiB of one blob. A HEAD that
-// the runtime repeats by GET counts twice. Token servers are not asked again.
+// the runtime repeats by GET counts twice. Token servers are not asked again, and
+// neither are places that a layer names itself.
 //
 // It proves no more than the steps do. Where both agree, the steps stand; where
 // not, nobody knows which of them the runtime would meet, and the source is
@@ -173,7 +174,7 @@ func (c *closing) resolve(ctx context.Context, w *endpoints.Walk, rt http.RoundT
 
 // stopsAtHead says that the node's runtime is known to resolve by HEAD alone.
 func (d *diagnosis) stopsAtHead() bool {
-	return d.view.hasRuntime && d.way == endpoints.WayContainerd
+	return d.view.knowsRuntime() && d.way == endpoints.WayContainerd
 }
 
 // authorized repeats the request that was allowed. A credential that was refused
@@ -205,11 +206,12 @@ func (c *closing) blob(id StepID, d endpoints.Descriptor) {
 }
 
 // located notes where the steps found the blobs. The first of them has been asked
-// for already; each further host is asked for one of its own.
+// for already; each further host is asked for one of its own. A layer that names a
+// place itself is left out: the registry need not have it.
 func (c *closing) located(blobs []endpoints.Descriptor, reports []*endpoints.RequestReport) {
 	met := map[string]bool{}
 	for i, r := range reports {
-		if r == nil || met[r.Host] {
+		if r == nil || met[r.Host] || len(blobs[i].ForeignURLs()) > 0 {
 			continue
 		}
 		met[r.Host] = true
@@ -232,7 +234,7 @@ func (c *closing) end(ctx context.Context) {
 }
 
 func (c *closing) outcome(ctx context.Context) Step {
-	verdict, _ := c.s.judgeSteps()
+	verdict, _ := c.s.served() // what checks of the caller's say the client does not repeat
 	if verdict.passes() && len(c.blobs) > 0 {
 		c.walk.Authorization = c.s.auth.current(ctx, "") // a download may outlast a token
 		for _, b := range c.blobs {

@@ -151,14 +151,14 @@ func (n *probed) judge(digest string) {
 const day = 24 * time.Hour
 
 // notTheNode says why a result is not known to be seen as the node's runtime
-// would see it, "" if it is. A runtime was only found if it shares the network of
-// the process that looked.
+// would see it, "" if it is. A runtime's process was only found if it shares the
+// network of the one that looked; a runtime that the caller named may be anywhere.
 func notTheNode(r *Result) string {
 	said := slices.ContainsFunc(r.Findings, func(f classify.Finding) bool { return f.Cause == classify.NodeVantageNotNode })
 	switch v := r.Vantage; {
-	case said, v.Runtime == "" && v.NetworkNamespace == "other":
+	case said, v.RuntimePID == 0 && v.NetworkNamespace == "other":
 		return "seen from another network namespace than the node's"
-	case v.Runtime == "" && v.NetworkNamespace != "host":
+	case v.RuntimePID == 0 && v.NetworkNamespace != "host":
 		return "not known whether this was seen from the node's own network: no container runtime was seen there"
 	}
 	return ""

@@ -77,8 +77,14 @@ func unknown(r *pullwalk.Result) {
 }
 func at(t time.Time) change { return func(r *pullwalk.Result) { r.Started = t } }
 func from(namespace, runtime string) change {
-	return func(r *pullwalk.Result) { r.Vantage.NetworkNamespace, r.Vantage.Runtime = namespace, runtime }
+	return func(r *pullwalk.Result) {
+		r.Vantage.NetworkNamespace, r.Vantage.Runtime = namespace, runtime
+		if runtime == "" {
+			r.Vantage.RuntimePID = 0
+		}
+	}
 }
+func unseen(r *pullwalk.Result) { r.Vantage.RuntimePID = 0 }
 func labelled(key, value string) change {
 	return func(r *pullwalk.Result) {
 		r.Vantage.Labels = append(r.Vantage.Labels, pullwalk.Label{Key: key, Value: value})
@@ -142,6 +148,9 @@ func TestCoverageStates(t *testing.T) {
 		{"connected", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", connected)}, pullwalk.CoverageOpen, pullwalk.StatusInconclusive, "nothing was pulled"},
 		{"inconclusive", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", unknown)}, pullwalk.CoverageOpen, pullwalk.StatusInconclusive, "n1: not known: the budget ended"},
 		{"verdict from elsewhere", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", func(r *pullwalk.Result) { r.Verdict = "great" })}, pullwalk.CoverageOpen, pullwalk.StatusInconclusive, "not known: the result does not say why"},
+		{"runtime named by the caller, network not known", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", from("unknown", "containerd"), unseen)}, pullwalk.CoverageOpen, pullwalk.StatusInconclusive, "not known whether"},
+		{"runtime named by the caller, pod network", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", from("other", "containerd"), unseen)}, pullwalk.CoverageOpen, pullwalk.StatusInconclusive, "another network namespace"},
+		{"runtime named by the caller, host network", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", from("host", "containerd"), unseen)}, pullwalk.CoverageProved, pullwalk.StatusOK, ""},
 		{"pod network", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", from("other", ""))}, pullwalk.CoverageOpen, pullwalk.StatusInconclusive, "another network namespace"},
 		{"pod network fails", poolOf("p", "n1"), []*pullwalk.Result{failedOn("n1", dns, "b", from("other", ""))}, pullwalk.CoverageOpen, pullwalk.StatusInconclusive, "another network namespace"},
 		{"vantage finding", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", func(r *pullwalk.Result) {

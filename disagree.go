@@ -134,7 +134,7 @@ func (c *closing) failed(a *asked, r *endpoints.RequestReport) *Step {
 			continue
 		}
 		for _, s := range e.sorted() {
-			if first == nil && s.Status == StatusFailed && e.counts(s.Step) {
+			if first == nil && s.Status == StatusFailed && e.counts(s.Step) && !s.ID.isOwn() {
 				first = &s.Step
 			}
 			answered = answered || e == c.reg && s.Request != nil && s.Request.Status != 0

@@ -144,7 +144,7 @@ func (o *ordinary) follower(met func(hostPort string), sent func()) http.RoundTr
 		}
 		// A client takes a credential along to the same name, whatever the scheme, and
 		// below it, and any other field of the node's settings everywhere. We do not.
-		if first := via[0].URL; req.URL.Scheme != first.Scheme || !strings.EqualFold(req.URL.Host, first.Host) {
+		if !wire.SameOrigin(via[0].URL, req.URL) {
 			for name := range req.Header {
 				if !slices.Contains(anywhere, name) {
 					delete(req.Header, name) // as it is spelled

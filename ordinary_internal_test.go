@@ -1,7 +1,9 @@
 package pullwalk
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -66,6 +68,11 @@ func TestAnOrdinaryClientKeepsTheCredential(t *testing.T) {
 	require.Equal(t, "Bearer secret, secret", seen, "the same host")
 	ask(plain.URL, "")
 	require.Empty(t, seen, "plain http from the start")
+	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", registry.Listener.Addr().String())
+	}
+	ask("https://example.com/blob", "https://example.com:443/here")
+	require.Equal(t, "Bearer secret, secret", seen, "the same host, whose port is written out")
 	o.close()
 }
 

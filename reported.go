@@ -277,7 +277,7 @@ func (p *Reported) explanations(r *Result, last failure, rounds int) []string {
 	switch v := r.Vantage; {
 	case v.NetworkNamespace == "other":
 		out = append(out, "this looked from another network than the node's")
-	case v.Runtime == "":
+	case v.RuntimePID == 0:
 		out = append(out, "it is not known whether this is the network of the node's runtime")
 	}
 	if p.Node == "" {

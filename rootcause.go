@@ -56,10 +56,16 @@ func (e *endpoint) counts(s Step) bool {
 }
 
 // serves says whether a runtime gets the pull from s: one that is passed over
-// serves nothing, and what the caller's own checks say no runtime knows.
+// serves nothing.
 func (s *source) serves() bool {
-	v, _ := s.outcome(func(st Step) bool { return !st.ID.isOwn() })
+	v, _ := s.served()
 	return v == StatusOK || v == StatusDegraded
+}
+
+// served is the outcome of one source as a runtime would meet it: what the caller's
+// own checks say no runtime knows.
+func (s *source) served() (Status, string) {
+	return s.outcome(func(st Step) bool { return !st.ID.isOwn() })
 }
 
 // untried says that the pull never came to this source.

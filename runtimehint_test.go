@@ -40,6 +40,10 @@ func TestRuntimeHint(t *testing.T) {
 			require.Zero(t, r.Vantage.RuntimePID)
 			require.Empty(t, r.Vantage.Proxy)
 		}},
+		"HEAD is refused, which containerd needs": {"break head-blocked 403", nil, pullwalk.RuntimeHint{Name: "containerd"}, func(t *testing.T, r *pullwalk.Result) {
+			require.Equal(t, pullwalk.StatusFailed, r.Verdict, r.Inconclusive)
+			require.Equal(t, classify.EndpointMethodBlocked, r.Primary.Cause)
+		}},
 		"the process of that name": {"runtime containerd A=b", nil, pullwalk.RuntimeHint{Name: "containerd"}, func(t *testing.T, r *pullwalk.Result) {
 			require.Equal(t, 812, r.Vantage.RuntimePID)
 		}},

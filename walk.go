@@ -164,7 +164,7 @@ func (s *source) headBlocked(reg *endpoint, head, get Step) Step {
 		fmt.Sprintf("HEAD of the manifest is refused with %d where GET is answered; containerd resolves a tag by HEAD.", head.Request.Status),
 		classify.Fact{Key: classify.FactMethod, Value: http.MethodHead}, classify.Fact{Key: classify.FactStatus, Value: strconv.Itoa(head.Request.Status)})
 	f.Operation = classify.OperationResolveManifest
-	if s.d.view.knowsRuntime() && s.d.way == endpoints.WayContainerd {
+	if s.d.stopsAtHead() {
 		head.Findings, head.Status = []classify.Finding{f}, StatusFailed
 		return head
 	}
