@@ -23,18 +23,29 @@ func (f *fetch) whole(ctx context.Context, e *endpoint, part Step) *endpoints.Re
 	return r
 }
 
-// head asks the registry for one layer by HEAD, beside the others. Redirects are
-// not followed: an address that was signed for GET refuses HEAD with good reason.
-// The step has no ID if there is no layer that the registry is asked for.
+// head asks the registry for one layer by HEAD, beside the others and when it is its
+// turn. Redirects are not followed: an address that was signed for GET refuses HEAD
+// with good reason. No runtime makes the request: it is not repeated, and that
+// nobody answers it says nothing of the next blob. The step has no ID if there is no
+// layer that the registry is asked for.
 func (s *source) head(ctx context.Context, reg *endpoint, w *endpoints.Walk, list []endpoints.Descriptor) Step {
 	i := layerOfRegistry(list)
 	if i < 0 {
 		return Step{}
 	}
-	f := &fetch{s: s, reg: reg, w: w, id: StepLayer, blob: list[i], authorization: s.auth.current(ctx, "")}
-	return f.ask(ctx, reg, func(w *endpoints.Walk, rt http.RoundTripper) *endpoints.RequestReport {
-		return w.Head(ctx, rt, f.blob)
-	})
+	st := Step{ID: StepLayer, Subject: list[i].Digest}
+	select {
+	case reg.turns <- struct{}{}:
+		defer func() { <-reg.turns }()
+	case <-ctx.Done():
+		st.Status, st.Reason = StatusInconclusive, reasonOf(ctx)
+		return st
+	}
+	return reg.request(ctx, st, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+		own := *w
+		own.Authorization = s.auth.current(ctx, "")
+		return outcome{Step: requestStatus(st, own.Head(ctx, rt, list[i]))}
+	}).Step
 }
 
 // layerOfRegistry is the first blob behind the configuration that names no place of
@@ -54,7 +65,6 @@ func (s *source) compareHead(reg *endpoint, st Step, list []endpoints.Descriptor
 	if st.ID == "" {
 		return
 	}
-	st.Retry = nil
 	if !st.Status.passes() {
 		st.Status, st.Reason, st.BlockedBy, st.Findings = StatusSkipped, "no pull asks for a layer by HEAD", "", nil
 	}

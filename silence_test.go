@@ -2,6 +2,7 @@ package pullwalk_test
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/pullwalk/pullwalk"
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/lab"
 )
 
 // hop is one place of a pull that can fall silent, the step that meets it, and
@@ -185,4 +187,34 @@ func inWorld(t *testing.T, statements string, run func(*testing.T, *world)) {
 	t.Helper()
 	s := scenario{archive: parseArchive("-- world --\n" + statements + "\n")}
 	s.inBubble(t, run)
+}
+
+// A HEAD of a layer is no part of any pull: that nobody answers it keeps no layer
+// from being asked for.
+func TestSilenceOfAHeadStopsNothing(t *testing.T) {
+	t.Parallel()
+	inWorld(t, "option layers"+strings.Repeat(" 4096", 14)+"\noption budget 5m", func(t *testing.T, w *world) {
+		slow := func(_ http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case strings.Contains(r.URL.Path, "/manifests/"):
+			case r.Method == http.MethodHead:
+				<-r.Context().Done()
+				return true
+			default:
+				time.Sleep(14 * time.Second)
+			}
+			return false
+		}
+		w.lab.Break(lab.Answers(w.lab.Registry, slow), lab.Answers(w.lab.Blobs, slow))
+		got := w.diagnose(t, t.Context(), scenario{})
+		require.Equal(t, pullwalk.StatusOK, got.result.Verdict, got.result)
+		asked := 0
+		for _, st := range got.steps {
+			if st.ID == pullwalk.StepLayer {
+				asked++
+				require.NotEqual(t, pullwalk.StatusBlocked, st.Status, st)
+			}
+		}
+		require.Greater(t, asked, 13)
+	})
 }

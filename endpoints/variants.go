@@ -56,9 +56,10 @@ func (w *Walk) Head(ctx context.Context, rt http.RoundTripper, d Descriptor) *Re
 
 // CompareHead holds the HEAD of a blob against its GET: a HEAD that is refused
 // where GET is served gives endpoint.method-blocked, a warning; after a redirect
-// for information only, because signed addresses often hold for one method.
+// for information only, because signed addresses often hold for one method. A HEAD
+// without an answer gives nothing.
 func CompareHead(head, get *RequestReport) []classify.Finding {
-	if head == nil || get == nil || head.Method != http.MethodHead || head.Outcome != OutcomeFailed || !get.Held() {
+	if head == nil || get == nil || head.Method != http.MethodHead || head.Outcome != OutcomeFailed || head.Status == 0 || !get.Held() {
 		return nil
 	}
 	f := classify.New(classify.EndpointMethodBlocked, fmt.Sprintf("%s refuses HEAD of a blob (%d) and serves GET; a pull needs GET only", head.endpoint, head.Status),
