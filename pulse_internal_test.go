@@ -38,7 +38,7 @@ func TestALimitIsJudgedByThoseWhoRan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := &diagnosis{pulse: &pulse{worst: tt.lost}}
+			d := &diagnosis{pulse: &pulse{stalls: []stall{{time.Now(), tt.lost}}}}
 			got := d.unhurried(tt.step)
 			require.Equal(t, tt.want, got.Status)
 			if tt.want == StatusInconclusive {
@@ -57,10 +57,39 @@ func TestPulse(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		p.beat(ctx)
-		require.Zero(t, p.lost(), "nothing else runs in this bubble")
+		began := time.Now().Add(-time.Minute)
+		require.Zero(t, p.lost(began), "nothing else runs in this bubble")
 		time.Sleep(time.Second) // nobody beats any more: as if the process had been stopped
-		require.InDelta(t, time.Second, p.lost(), float64(pulseEvery))
+		require.InDelta(t, time.Second, p.lost(began), float64(pulseEvery))
+		p.came(time.Now())
 		p.due = time.Now().Add(time.Hour)
-		require.NotZero(t, p.lost(), "what was lost stays lost")
+		require.NotZero(t, p.lost(began), "what was lost stays lost")
+		require.Zero(t, p.lost(time.Now()), "for what ran meanwhile, and not for what began later")
 	})
+}
+
+// Of many delays the longest that reaches into a step counts, and few are kept.
+func TestPulseKeepsTheLongest(t *testing.T) {
+	t.Parallel()
+	var p pulse
+	start := time.Now().Add(-time.Hour)
+	for i, ms := range []int{3, 900, 40, 1, 200, 7, 7} {
+		now := start.Add(time.Duration(i+1) * time.Minute)
+		p.due = now.Add(-time.Duration(ms) * time.Millisecond)
+		p.came(now)
+	}
+	p.due = time.Time{}
+	require.Len(t, p.stalls, 3)
+	for minute, want := range []int{900, 900, 200, 200, 200, 7, 7, 0} {
+		require.Equal(t, time.Duration(want)*time.Millisecond, p.lost(start.Add(time.Duration(minute)*time.Minute)), minute)
+	}
+}
+
+// A machine that was stopped once does not take back what is silent later.
+func TestAStallIsOverWhenItIsOver(t *testing.T) {
+	t.Parallel()
+	d := &diagnosis{pulse: &pulse{stalls: []stall{{time.Now().Add(-time.Minute), 10 * time.Second}}}}
+	got := d.unhurried(Step{Status: StatusFailed, ElapsedMS: 5000, Findings: []classify.Finding{
+		classify.New(classify.RouteConnectTimeout, "", classify.Fact{Key: classify.FactLimit, Value: "5s"})}})
+	require.Equal(t, StatusFailed, got.Status)
 }

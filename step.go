@@ -156,13 +156,14 @@ func questionFailed(s Step, err error) Step {
 // short, a runtime would have waited longer, or which passed while this process did
 // not run. What else the step found was found without the answer that was missed.
 func (d *diagnosis) unhurried(s Step) Step {
-	reason := ""
+	reason, took := "", time.Duration(s.ElapsedMS)*time.Millisecond
 	for _, f := range s.Findings {
 		limit := waited(f)
 		if limit == 0 || f.Severity == classify.SeverityInfo {
 			continue
 		}
-		switch lost := d.pulse.lost(); {
+		// A step is recorded some time after its end, when others have ended too.
+		switch lost := d.pulse.lost(time.Now().Add(-took - 2*limit)); {
 		case lost > limit/pulseShare:
 			reason = fmt.Sprintf("this machine was too busy to judge it: for up to %v nothing ran here that was due", lost.Round(time.Millisecond))
 		case d.hurried:
