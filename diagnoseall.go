@@ -93,10 +93,12 @@ func (d *diagnosis) companies(all []configured) []*company {
 	return out
 }
 
+// keyOf is equal for images whose requests the same files shape: header fields may be
+// secrets, and so are told apart by where they stand.
 func keyOf(sources []endpoints.Source) string {
 	var key strings.Builder
 	for _, s := range sources {
-		fmt.Fprintf(&key, "%s %x\n", s.Base, tlsSettingsOf(s).key)
+		fmt.Fprintf(&key, "%s %x %q\n", s.Base, tlsSettingsOf(s).key, s.File)
 	}
 	return key.String()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -546,5 +547,32 @@ func TestCallbacksOfManyAreNotConcurrent(t *testing.T) {
 			require.Equal(t, countSteps(res), told[images[i]])
 		}
 		require.NotZero(t, silences)
+	})
+}
+
+// Two registries may lie behind one host, and their files may add other header
+// fields: what is asked there for one is no answer for the other.
+func TestHeaderFieldsStayApart(t *testing.T) {
+	t.Parallel()
+	inWorld(t, "", func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		teams := map[string]int{}
+		w.lab.Break(lab.Answers(w.lab.Registry, func(_ http.ResponseWriter, r *http.Request) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if r.URL.Path == "/v2/" {
+				teams[r.Header.Get("X-Team")]++
+			}
+			return false
+		}))
+		w.file("etc/containerd/config.toml", "version = 3\n[plugins.'io.containerd.cri.v1.images'.registry]\nconfig_path = '/etc/containerd/certs.d'\n")
+		var images []string
+		for _, name := range []string{"one", "two"} {
+			w.file("etc/containerd/certs.d/"+name+".corp.test/hosts.toml", "server = 'https://registry.corp.test'\n[header]\nx-team = '"+name+"'\n")
+			images = append(images, name+".corp.test/"+lab.Repository+"@"+w.lab.Digest().String())
+		}
+		_, err := pullwalk.DiagnoseAll(t.Context(), images, &w.opts)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"one": 1, "two": 1}, teams)
 	})
 }
