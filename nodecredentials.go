@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"sync"
 
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pluginrun"
@@ -54,22 +55,42 @@ func (d *diagnosis) kubelet(v *view) *tlsauth.Kubelet {
 	case !v.ownRoot:
 		k.NotRun = "plugins are run from the node's own root only"
 	default:
-		k.Plugins = &plugins{dir: k.PluginDir, environ: process.Environ, turn: make(chan struct{}, 1), answers: map[string]pluginAnswer{}}
+		k.Plugins = &plugins{dir: k.PluginDir, environ: process.Environ}
 	}
 	return k
 }
 
-// plugins runs each plugin once per question, as the kubelet keeps an answer.
+// plugins runs each plugin once per question, as the kubelet keeps an answer. As
+// there, no question waits for another: its time would run out meanwhile.
 type plugins struct {
 	dir     string
 	environ map[string]string // of the kubelet's process
-	turn    chan struct{}     // capacity 1: waited for on a channel, so that the end of a context is heard
-	answers map[string]pluginAnswer
+
+	mu    sync.Mutex
+	calls map[string]*pluginCall // by question
 }
 
-type pluginAnswer struct {
-	out []byte
-	err error
+// pluginCall is one question, and its answer.
+type pluginCall struct {
+	turn     chan struct{} // capacity 1: waited for on a channel, so that the end of a context is heard
+	answered bool
+	out      []byte
+	err      error
+}
+
+// call returns the one that has this question.
+func (p *plugins) call(question string) *pluginCall {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.calls[question]
+	if c == nil {
+		if p.calls == nil {
+			p.calls = map[string]*pluginCall{}
+		}
+		c = &pluginCall{turn: make(chan struct{}, 1)}
+		p.calls[question] = c
+	}
+	return c
 }
 
 // String tells nothing: an answer holds secrets.
@@ -83,15 +104,15 @@ func (p *plugins) RunPlugin(ctx context.Context, call tlsauth.PluginCall) ([]byt
 	if !path.IsAbs(p.dir) || path.Dir(call.Path) != path.Clean(p.dir) {
 		return nil, errors.New("it is not below the kubelet's directory of plugins")
 	}
+	own := p.call(call.Path + "\x00" + string(call.Input))
 	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
+	case own.turn <- struct{}{}:
+		defer func() { <-own.turn }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	key := call.Path + "\x00" + string(call.Input)
-	if known, ok := p.answers[key]; ok {
-		return bytes.Clone(known.out), known.err
+	if own.answered {
+		return bytes.Clone(own.out), own.err
 	}
 	env := make([]string, 0, len(p.environ)+len(call.Env))
 	for name, value := range p.environ {
@@ -99,7 +120,7 @@ func (p *plugins) RunPlugin(ctx context.Context, call tlsauth.PluginCall) ([]byt
 	}
 	out, err := pluginrun.Run(ctx, call.Path, call.Args, append(env, call.Env...), call.Input)
 	if ctx.Err() == nil {
-		p.answers[key] = pluginAnswer{bytes.Clone(out), err}
+		own.answered, own.out, own.err = true, bytes.Clone(out), err
 	}
 	return out, err
 }

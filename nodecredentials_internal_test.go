@@ -7,9 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/tlsauth"
@@ -106,17 +109,44 @@ func TestPluginsThatFail(t *testing.T) {
 	require.NotEmpty(t, plan.Findings())
 	require.Contains(t, plan.Findings()[0].Summary, "no such host")
 
-	p := &plugins{dir: dir, turn: make(chan struct{}, 1), answers: map[string]pluginAnswer{}}
+	p := &plugins{dir: dir}
 	for _, path := range []string{"/bin/true", dir + "/../true", dir + "/sub/corp-provider", "corp-provider", ""} {
 		_, err := p.RunPlugin(t.Context(), tlsauth.PluginCall{Path: path})
 		require.ErrorContains(t, err, "not below", path)
 	}
-	_, err = (&plugins{turn: make(chan struct{}, 1)}).RunPlugin(t.Context(), tlsauth.PluginCall{Path: "/bin/true"})
+	_, err = (&plugins{}).RunPlugin(t.Context(), tlsauth.PluginCall{Path: "/bin/true"})
 	require.Error(t, err, "no directory is configured")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = p.RunPlugin(ctx, tlsauth.PluginCall{Path: dir + "/corp-provider"})
 	require.ErrorIs(t, err, context.Canceled)
-	require.Empty(t, p.answers, "what was not heard to its end is not kept")
+	for _, c := range p.calls {
+		require.False(t, c.answered, "what was not heard to its end is not kept")
+	}
+}
+
+// A plugin that is slow for one image keeps no other image waiting: each waits here
+// until the other has begun.
+func TestPluginsOfManyImages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	installPlugin(t, dir, `echo run >>`+dir+`/runs
+cat >/dev/null
+while [ "$(wc -l <`+dir+`/runs)" -lt 2 ]; do sleep 0.01; done
+echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Image","auth":{"registry.corp.test":{"username":"u","password":"p"}}}'
+`)
+	d := &diagnosis{opts: Options{RunPlugins: true}}
+	k := d.kubelet(&view{Node: Node{FS: pluginNode(dir)}, ownRoot: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, image := range []string{"registry.corp.test/team/app:v1", "registry.corp.test/team/other:v1"} {
+		all.Go(func() {
+			creds, err := k.Credentials(ctx, image)
+			assert.NoError(t, err)
+			assert.Len(t, creds, 1)
+		})
+	}
+	all.Wait()
 }
