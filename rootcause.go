@@ -82,7 +82,7 @@ func (s *source) judgeSteps() (Status, string) {
 
 func (s *source) outcome(wanted func(Step) bool) (Status, string) {
 	var failed, degraded bool
-	reason := ""
+	reason, blocked := "", ""
 	unknown := func(why string) {
 		if reason == "" {
 			reason = why
@@ -110,6 +110,10 @@ func (s *source) outcome(wanted func(Step) bool) (Status, string) {
 				degraded = true
 			case StatusInconclusive:
 				unknown(stepName(st.ID, e.hostPort(), st.Addr) + ": " + st.Reason)
+			case StatusBlocked:
+				if !st.ID.isOwn() {
+					blocked = cmp.Or(blocked, stepName(st.ID, e.hostPort(), st.Addr)+" was not tried")
+				}
 			}
 		}
 	}
@@ -126,6 +130,8 @@ func (s *source) outcome(wanted func(Step) bool) (Status, string) {
 		return StatusInconclusive, reason
 	case !s.finished:
 		return StatusInconclusive, "the walk did not come to its end"
+	case blocked != "": // by nothing that failed here: it was not seen to hold all the same
+		return StatusInconclusive, blocked
 	case degraded:
 		return StatusDegraded, ""
 	}

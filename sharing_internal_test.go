@@ -126,3 +126,21 @@ func TestACommonQuestion(t *testing.T) {
 		})
 	}
 }
+
+// What was not tried was not seen to hold, whatever blocked it.
+func TestBlockedIsNotServed(t *testing.T) {
+	t.Parallel()
+	d := &diagnosis{view: &view{}, pulse: &pulse{}, notify: newNotifier(&Options{}), ladders: map[ladderKey]*ladder{}, opts: Options{Pull: Touch}}
+	p := d.newPull(endpoints.Reference{})
+	p.company = &company{}
+	for id, want := range map[StepID]Status{StepLayer: StatusInconclusive, "corp/own": StatusOK} {
+		s := p.newSource(endpoints.Source{Capabilities: []string{endpoints.CapabilityPull, endpoints.CapabilityResolve}})
+		e := s.newEndpoint(target{scheme: "https", host: "registry.corp.test", port: 443, role: endpoints.RoleManifest})
+		e.ladder = s.newLadder(e.target, approach{})
+		s.endpoints, s.finished = []*endpoint{e}, true
+		e.record(Step{ID: StepConfig, Status: StatusOK}, 0)
+		e.record(Step{ID: id, Status: StatusBlocked, BlockedBy: "elsewhere"}, 1)
+		got, why := s.judgeSteps()
+		require.Equal(t, want, got, "%s: %s", id, why)
+	}
+}
