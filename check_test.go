@@ -556,6 +556,19 @@ func TestARefusedAddressFailsNoCheck(t *testing.T) {
 	})
 }
 
+// A proxy's port need not be written out in the setting; a check is told it.
+func TestACheckIsToldTheProxysPort(t *testing.T) {
+	t.Parallel()
+	inWorld(t, "zone 10.20.0.2 proxy.corp.test 10.20.0.7\nproxy 10.20.0.7:80 works\nruntime containerd HTTPS_PROXY=http://proxy.corp.test", func(t *testing.T, w *world) {
+		via := ""
+		w.diagnoseWith(t, check("corp/status", func(_ context.Context, in pullwalk.Input) ([]classify.Finding, error) {
+			via = in.Via
+			return nil, nil
+		}))
+		require.Equal(t, "proxy.corp.test:80", via)
+	})
+}
+
 // Through a proxy a check speaks through it, too, and a dialer ends with its check.
 func TestDialerOfACheckThroughAProxy(t *testing.T) {
 	t.Parallel()

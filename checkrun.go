@@ -3,7 +3,6 @@ package pullwalk
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -251,31 +250,15 @@ func (e *endpoint) input(dial *pinnedDialer) Input {
 	d := e.src.d
 	in := Input{
 		Image: d.imageRef(), Scheme: e.scheme, Host: e.host, Port: e.port,
-		Addresses: slices.Clone(dial.addrs), Dialer: dial, Roots: e.trusted(), Now: d.view.Now,
+		Addresses: slices.Clone(dial.addrs), Dialer: dial, Roots: d.view.trusted(e.tls.ca), Now: d.view.Now,
 	}
 	e.src.mu.Lock()
 	in.Roles = slices.Clone(e.roles)
 	e.src.mu.Unlock()
 	if e.proxy != nil {
-		in.Via = e.proxy.Host
+		in.Via = e.via.hostPort()
 	}
 	return in
-}
-
-// trusted is a copy of the roots that count at e. nil would mean those of this
-// process, which are another machine's in an agent.
-func (e *endpoint) trusted() *x509.CertPool {
-	pool := e.d.view.Node.Roots
-	if pool == nil && e.d.view.roots != nil {
-		pool = e.d.view.roots.Pool
-	}
-	if pool == nil {
-		pool = x509.NewCertPool()
-	} else {
-		pool = pool.Clone()
-	}
-	pool.AppendCertsFromPEM(e.tls.ca)
-	return pool
 }
 
 // dialable are the addresses of e as far as its ladder has come, those that connect

@@ -130,6 +130,22 @@ func (n Node) resolve(hint RuntimeHint) (*view, error) {
 	return v, nil
 }
 
+// trusted is a copy of the node's roots, and beside them those of ca (PEM). nil would
+// mean those of this process, which are another machine's in an agent.
+func (v *view) trusted(ca []byte) *x509.CertPool {
+	pool := v.Node.Roots
+	if pool == nil && v.roots != nil {
+		pool = v.roots.Pool
+	}
+	if pool == nil {
+		pool = x509.NewCertPool()
+	} else {
+		pool = pool.Clone()
+	}
+	pool.AppendCertsFromPEM(ca)
+	return pool
+}
+
 // chooseProxy takes the environment of the process that pulls: a proxy set in a
 // shell is not the runtime's.
 func (v *view) chooseProxy(own bool) {

@@ -3,7 +3,6 @@ package pullwalk
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,31 +64,13 @@ func (s *source) ordinary(ctx context.Context) *ordinary {
 		DialContext:         o.dial,
 		Proxy:               o.proxy,
 		TLSClientConfig: &tls.Config{
-			RootCAs: s.trusted(), Certificates: s.cfg.Certificates, Time: s.d.view.Now,
+			RootCAs: s.d.view.trusted(s.tls.ca), Certificates: s.cfg.Certificates, Time: s.d.view.Now,
 			MinVersion: tls.VersionTLS12, CurvePreferences: s.d.hellos()[0].Curves(),
 		},
 		MaxResponseHeaderBytes: wire.MaxHeader,
 		DisableCompression:     true, // digests are over what is stored
 	}
 	return o
-}
-
-// trusted are the node's roots, and beside them what the source's settings name.
-func (s *source) trusted() *x509.CertPool {
-	pool := s.d.view.Node.Roots
-	if pool == nil && s.d.view.roots != nil {
-		pool = s.d.view.roots.Pool
-	}
-	switch {
-	case pool == nil:
-		pool = x509.NewCertPool()
-	case len(s.tls.ca) > 0:
-		pool = pool.Clone()
-	}
-	if len(s.tls.ca) > 0 {
-		pool.AppendCertsFromPEM(s.tls.ca)
-	}
-	return pool
 }
 
 // close ends every connection. Requests still running fail.
