@@ -85,11 +85,12 @@ func (s *source) endpoint(ctx context.Context, t target) *endpoint {
 
 // find returns the endpoint of t if there is one. Where the node's own settings
 // say that credentials come from is kept apart: it may lie at an address to which
-// a registry must not lead. The caller holds s.mu.
+// a registry must not lead. So is a host that is asked with other TLS settings: what
+// one set trusts says nothing of the other. The caller holds s.mu.
 func (s *source) find(t target) *endpoint {
 	own := t.role == endpoints.RoleCredential
 	for _, e := range s.endpoints {
-		if e.scheme == t.scheme && e.host == t.host && e.port == t.port && own == (e.role == endpoints.RoleCredential) {
+		if e.scheme == t.scheme && e.host == t.host && e.port == t.port && own == (e.role == endpoints.RoleCredential) && s.settings(e.target).key == s.settings(t).key {
 			return e
 		}
 	}
