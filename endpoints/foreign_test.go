@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -58,4 +59,23 @@ func TestForeignLayer(t *testing.T) {
 	r = w.Foreign(t.Context(), reply(200, nil, "other"), u, d, Whole)
 	assert.Equal(t, OutcomeFailed, r.Outcome, "wrong content is what the runtime takes")
 	assert.Equal(t, OutcomeInconclusive, w.Foreign(t.Context(), nil, nil, d, Whole).Outcome)
+}
+
+// A layer's own place may be the registry's host: containerd asks it there without
+// the registry's settings, and so over no connection that they made trusted.
+func TestForeignPlaceAtTheRegistry(t *testing.T) {
+	t.Parallel()
+	tr := &trip{c: &Checker{}, src: Source{File: "/etc/containerd/certs.d/registry.corp.test/hosts.toml"}, pools: map[string]*host{}}
+	u, err := url.Parse("https://registry.corp.test/layer")
+	require.NoError(t, err)
+	at := func(way Way) *host {
+		tr.way = way
+		h, err := tr.poolWith(&ledger{}, tr.foreign(), u, RoleBlob, "the manifest")
+		require.NoError(t, err)
+		return h
+	}
+	registry, err := tr.pool(&ledger{}, u, RoleManifest, "the image name")
+	require.NoError(t, err)
+	require.Same(t, registry, at(WayCRIO))
+	require.NotSame(t, registry, at(WayContainerd))
 }

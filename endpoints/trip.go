@@ -88,7 +88,9 @@ func (t *trip) foreign() Source {
 }
 
 func (t *trip) poolWith(l *ledger, src Source, u *url.URL, role Role, foundBy string) (*host, error) {
-	key := u.Scheme + "://" + hostPort(u)
+	// Where the source's settings hold and where they do not, connections are trusted
+	// otherwise.
+	key := u.Scheme + "://" + hostPort(u) + " " + src.File
 	t.mu.Lock()
 	p, ok := t.pools[key]
 	if !ok {
