@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/pullwalk/pullwalk"
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/lab"
 )
 
 // fromRuntime tells the requests of the closing pull: it calls itself what the
@@ -73,6 +75,27 @@ func connectionLost(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// wavering lets the registry fail the first request of the steps for a manifest by
+// digest, and answer those of the closing pull with status.
+func wavering(status int) func(*world) {
+	return func(w *world) {
+		var failed atomic.Bool
+		w.lab.Break(lab.Answers(w.lab.Registry, func(rw http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case !strings.Contains(r.URL.Path, "/manifests/sha256:"):
+				return false
+			case fromRuntime(r):
+				rw.WriteHeader(status)
+			case failed.Swap(true):
+				return false
+			default:
+				rw.WriteHeader(http.StatusServiceUnavailable)
+			}
+			return true
+		}))
+	}
+}
+
 // What an ordinary client is refused, or is given against the word of the steps,
 // makes the verdict inconclusive, with both sides as facts: neither ok nor failed
 // would be known.
@@ -86,12 +109,13 @@ func TestStepsAndAnOrdinaryClientDisagree(t *testing.T) {
 		ordinary string // part of what the client said
 		limit    int64  // ms
 	}{
-		"the runtime's name is filtered":              {basic + "\nfilter client 403 /", nothing, "were served", "identity.", 0},
-		"the runtime's name is filtered at blobs":     {basic + "\nfilter client 403 /blobs/", nothing, "were served", "403", 0},
-		"the runtime's name is filtered at manifests": {basic + "\nfilter client 500 /manifests/sha256:", nothing, "were served", "registry.server-error", 0},
-		"only the runtime's name is let through":      {basic + "\nfilter steps 500 /", nothing, "registry.server-error", "was answered with 401", 0},
-		"its manifests only":                          {basic + "\nfilter steps 403 /manifests/sha256:", nothing, "failed: ", "manifest of sha256:", 0},
-		"its blobs only":                              {basic + "\nfilter steps 404 /blobs/", nothing, "failed: image.", "config of sha256:", 0},
+		"the runtime's name is filtered":                           {basic + "\nfilter client 403 /", nothing, "were served", "identity.", 0},
+		"the runtime's name is filtered at blobs":                  {basic + "\nfilter client 403 /blobs/", nothing, "were served", "403", 0},
+		"the runtime's name is filtered at manifests":              {basic + "\nfilter client 500 /manifests/sha256:", nothing, "were served", "registry.server-error", 0},
+		"only the runtime's name is let through":                   {basic + "\nfilter steps 500 /", nothing, "registry.server-error", "was answered with 401", 0},
+		"the runtime's name is filtered, and a failure was mended": {token, wavering(403), "were served", "403", 0},
+		"its manifests only":                                       {basic + "\nfilter steps 403 /manifests/sha256:", nothing, "failed: ", "manifest of sha256:", 0},
+		"its blobs only":                                           {basic + "\nfilter steps 404 /blobs/", nothing, "failed: image.", "config of sha256:", 0},
 		"the client is not answered": {basic, func(w *world) {
 			w.basic.holds = func(r *http.Request) bool { return fromRuntime(r) && strings.Contains(r.URL.Path, "/blobs/") }
 		}, "were served", "no answer to config of sha256:", 5000},
@@ -138,6 +162,7 @@ func TestAnOrdinaryClientThatFailsForAKnownReason(t *testing.T) {
 	}{
 		"our own requests exhaust the rate":    {"basic 10.20.0.4:443\nruntime containerd\nfilter client 429 /manifests/sha256:", nothing, pullwalk.StatusOK, "limits the rate"},
 		"the steps come too late for the rate": {"basic 10.20.0.4:443\nruntime containerd\nfilter steps 429 /manifests/sha256:", nothing, pullwalk.StatusFailed, "limits the rate"},
+		"what comes and goes comes again":      {"runtime containerd", wavering(503), pullwalk.StatusDegraded, "comes and goes"},
 		"one of two addresses is dead":         {"zone 10.20.0.2 registry.corp.test 10.20.0.4 10.20.0.19\nnet refuse 10.20.0.19:443", dialing("client", connectionRefused), pullwalk.StatusDegraded, "what the steps warn of"},
 	} {
 		t.Run(name, func(t *testing.T) {

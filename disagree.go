@@ -56,14 +56,19 @@ func (c *closing) explained(ctx context.Context, p PullRequest) string {
 	if r.Status == http.StatusTooManyRequests {
 		return "the registry limits the rate, and these requests came on top"
 	}
+	if len(p.Hosts) == 0 {
+		return ""
+	}
+	last := p.Hosts[len(p.Hosts)-1]
+	again := c.s.d.way.Retries(r).Requests > 1 // the client asks once
 	for _, e := range c.s.snapshot() {
 		for _, s := range e.sorted() {
-			if s.Retry != nil && s.Status.passes() { // the client asks once
+			if again && e.hostPort() == last && s.Retry != nil && s.Status.passes() {
 				return "an ordinary client fails at what comes and goes for the steps, too: " + stepName(s.ID, e.hostPort(), s.Addr)
 			}
 		}
 	}
-	if r.Status != 0 || len(p.Hosts) == 0 {
+	if r.Status != 0 {
 		return ""
 	}
 	// A client takes one address after the other, and a nameserver at a time; the
@@ -74,7 +79,6 @@ func (c *closing) explained(ctx context.Context, p PullRequest) string {
 			return denied.Error()
 		}
 	}
-	last := p.Hosts[len(p.Hosts)-1]
 	for _, e := range c.s.snapshot() {
 		if e.hostPort() != last {
 			continue
