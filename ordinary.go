@@ -251,8 +251,8 @@ const whyWait = 100 * time.Millisecond
 
 var errNoAddress = errors.New("the name leads to no usable address")
 
-// resolved is what came of the lookup of a name. It is made once: many images need
-// the same.
+// resolved is what came of the lookup of a name. One that holds is made once: many
+// images need the same.
 type resolved struct {
 	done  chan struct{}
 	addrs []netip.Addr
@@ -271,6 +271,11 @@ func (o *ordinary) lookup(ctx context.Context, host string) ([]netip.Addr, error
 		go func() {
 			defer close(r.done)
 			r.addrs, r.err = o.resolve(host)
+			if r.err != nil { // the next that asks may be told better
+				o.mu.Lock()
+				delete(o.names, host)
+				o.mu.Unlock()
+			}
 		}()
 	}
 	o.mu.Unlock()

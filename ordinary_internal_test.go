@@ -6,13 +6,19 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 )
@@ -141,4 +147,30 @@ func TestAnOrdinaryClientAsksNoProxyForADeniedAddress(t *testing.T) {
 		_, err := o.proxy(&http.Request{URL: &url.URL{Scheme: "https", Host: host}})
 		require.Equal(t, allowed, err == nil, "%s: %v", host, err)
 	}
+}
+
+// One lost lookup is not every image's: the next that asks looks up anew, and what
+// held is not looked up again.
+func TestAnOrdinaryClientLooksUpAnewWhatFailed(t *testing.T) {
+	t.Parallel()
+	var found atomic.Bool
+	exchange := dnscheck.ExchangerFunc(func(_ context.Context, _ netip.AddrPort, _ string, _ dnscheck.Question) (dnscheck.Answer, error) {
+		if !found.Load() {
+			return dnscheck.Answer{}, os.ErrDeadlineExceeded
+		}
+		return dnscheck.Answer{Addresses: []netip.Addr{netip.MustParseAddr("10.20.0.4")}}, nil
+	})
+	files := fstest.MapFS{"etc/resolv.conf": {Data: []byte("nameserver 10.20.0.2\n")}}
+	d := &diagnosis{dns: &dnscheck.Checker{FS: files, Exchanger: exchange, Limit: time.Second}, limits: Limits{DNS: time.Second}}
+	o := &ordinary{d: d, ctx: t.Context(), names: map[string]*resolved{}}
+	_, err := o.lookup(t.Context(), "registry.corp.test")
+	require.Error(t, err)
+	found.Store(true)
+	addrs, err := o.lookup(t.Context(), "registry.corp.test")
+	require.NoError(t, err)
+	require.NotEmpty(t, addrs)
+	found.Store(false)
+	again, err := o.lookup(t.Context(), "registry.corp.test")
+	require.NoError(t, err)
+	require.Equal(t, addrs, again)
 }
