@@ -46,7 +46,7 @@ func nothing(*world) {}
 // than those of the other. Only the stack tells who dials.
 func dialing(who string, otherwise func(context.Context) error) func(*world) {
 	return func(w *world) {
-		inner := w.net.Dialer()
+		inner := w.opts.Node.Dialer
 		w.opts.Node.Dialer = dialerFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
 			by := "steps"
 			if strings.Contains(string(debug.Stack()), "pullwalk.(*ordinary)") {
@@ -163,6 +163,7 @@ func TestAnOrdinaryClientThatFailsForAKnownReason(t *testing.T) {
 		"our own requests exhaust the rate":    {"basic 10.20.0.4:443\nruntime containerd\nfilter client 429 /manifests/sha256:", nothing, pullwalk.StatusOK, "limits the rate"},
 		"the steps come too late for the rate": {"basic 10.20.0.4:443\nruntime containerd\nfilter steps 429 /manifests/sha256:", nothing, pullwalk.StatusFailed, "limits the rate"},
 		"what comes and goes comes again":      {"runtime containerd", wavering(503), pullwalk.StatusDegraded, "comes and goes"},
+		"connects waver":                       {"option rounds 4\nmoods 10.20.0.4:443 ok ok refused ok", dialing("client", connectionRefused), pullwalk.StatusDegraded, "what the steps warn of"},
 		"one of two addresses is dead":         {"zone 10.20.0.2 registry.corp.test 10.20.0.4 10.20.0.19\nnet refuse 10.20.0.19:443", dialing("client", connectionRefused), pullwalk.StatusDegraded, "what the steps warn of"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func (c *closing) explained(ctx context.Context, p PullRequest) string {
 			return reasonOf(ctx)
 		}
 		for _, s := range e.sorted() {
-			if slices.Contains([]StepID{StepDNS, StepRoute, StepConnect, StepTLS}, s.ID) && hasSeverity(s.Findings, classify.SeverityWarn) {
+			if slices.Contains([]StepID{StepDNS, StepRoute, StepConnect, StepTLS, StepRounds}, s.ID) && hasSeverity(s.Findings, classify.SeverityWarn) {
 				return "an ordinary client fails at what the steps warn of: " + stepName(s.ID, e.hostPort(), s.Addr)
 			}
 		}
