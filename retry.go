@@ -16,7 +16,7 @@ import (
 // A mirror is not asked again, since the runtime has another source.
 func (s *source) persist(ctx context.Context, e *endpoint, st Step, run func(context.Context, http.RoundTripper, *watch) outcome) outcome {
 	first := e.request(ctx, st, run)
-	retry := s.d.way.Retries(first.Request)
+	retry := s.retries(first.Request)
 	if retry.Requests < 2 || first.Status != StatusFailed || s.cfg.Kind == endpoints.KindMirror {
 		return first
 	}
@@ -34,6 +34,15 @@ func (s *source) persist(ctx context.Context, e *endpoint, st Step, run func(con
 		second.Status = StatusDegraded
 	}
 	return second
+}
+
+// retries is what this node's runtime does, by its release.
+func (s *source) retries(r *endpoints.RequestReport) endpoints.Retry {
+	retry := s.d.way.Retries(r)
+	if !retry.Done(s.d.view.runtime.Version) {
+		return endpoints.Retry{}
+	}
+	return retry
 }
 
 // mayPass says whether a second request is worth a try: a limit of our own has

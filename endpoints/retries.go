@@ -1,8 +1,10 @@
 package endpoints
 
 import (
+	"go/version"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -17,6 +19,9 @@ type Retry struct {
 	// milliseconds; 0 = it asks again at once.
 	WaitMS int64  `json:"waitMs"`
 	What   string `json:"what"` // in a sentence
+	// Since is the release of the runtime that began with it, "2.1.0"; "" = older
+	// than any that is met.
+	Since string `json:"since,omitempty"`
 }
 
 // Retries returns what the runtime does after this report, at the last of its
@@ -48,12 +53,12 @@ func (w Way) Retries(r *RequestReport) Retry {
 		case http.StatusRequestTimeout, http.StatusTooManyRequests:
 			return retry(6, 0, "containerd asks up to 6 times at once, without a pause and whatever Retry-After says")
 		case http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return retry(2, 0, "containerd since 2.1 asks once more")
+			return retry(2, 0, "containerd since 2.1 asks once more").since("2.1.0")
 		case 0:
 			if !slices.ContainsFunc(r.findings, func(f classify.Finding) bool { return slices.Contains(brokenOff, f.Cause) }) {
 				return Retry{}
 			}
-			return retry(5, 200*time.Millisecond, "containerd since 2.3.2 asks up to 5 times, 50 ms apart, after a timeout or a connection that ended")
+			return retry(5, 200*time.Millisecond, "containerd since 2.3.2 asks up to 5 times, 50 ms apart, after a timeout or a connection that ended").since("2.3.2")
 		}
 	}
 	return Retry{}
@@ -64,6 +69,22 @@ func (w Way) Retries(r *RequestReport) Retry {
 var brokenOff = []classify.Cause{
 	classify.RouteConnectTimeout, classify.EndpointTLSHandshakeTimeout, classify.EndpointResponseHeaderTimeout, classify.EndpointReadTimeout,
 	classify.EndpointConnectionClosedEOF, classify.EndpointConnectionReset,
+}
+
+// Done says whether a runtime of this release does it. An unknown one, "" or not of
+// the form 2.1.4, does: what it would do is told with its release.
+func (r Retry) Done(release string) bool {
+	number := strings.TrimPrefix(release, "v")
+	if i := strings.IndexFunc(number, func(c rune) bool { return c != '.' && (c < '0' || c > '9') }); i >= 0 {
+		number = number[:i] // "1.6.20~ds1", as distributions write it
+	}
+	have, since := "go"+number, "go"+r.Since // releases of Go are compared part by part, too
+	return r.Since == "" || !version.IsValid(have) || version.Compare(have, since) >= 0
+}
+
+func (r Retry) since(release string) Retry {
+	r.Since = release
+	return r
 }
 
 func retry(n int, wait time.Duration, what string) Retry {

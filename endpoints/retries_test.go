@@ -39,3 +39,17 @@ func TestRetries(t *testing.T) {
 	assert.Zero(t, WayContainerd.Retries(nil))
 	assert.Zero(t, WayContainerd.Retries(w.Resolve(t.Context(), reply(307, header{"Location": "/x"}, nil), "GET")))
 }
+
+// A runtime older than the release that began to repeat fails at once.
+func TestRetryOfARelease(t *testing.T) {
+	t.Parallel()
+	w := newWalk(t, image)
+	once := WayContainerd.Retries(w.Resolve(t.Context(), reply(503, nil, nil), "GET"))
+	many := WayContainerd.Retries(w.Resolve(t.Context(), reply(429, nil, nil), "GET"))
+	for release, does := range map[string]bool{
+		"": true, "v2.1.0": true, "2.4.2": true, "v2.10.0": true, "v2.0.9": false, "v1.7.35": false, "1.6.20~ds1": false, "devel": true, "2.1.0-rc.1": true,
+	} {
+		assert.Equal(t, does, once.Done(release), release)
+		assert.True(t, many.Done(release), release)
+	}
+}

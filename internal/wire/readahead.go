@@ -16,7 +16,7 @@ type readAhead struct {
 // connections.
 const (
 	readAheadFirst = 8 << 10
-	readAheadMost  = 128 << 10
+	readAheadMost  = 256 << 10
 )
 
 // ReadAhead returns c, read in large pieces, for TLS to be spoken over. TLS reads

@@ -40,7 +40,7 @@ func TestReadAhead(t *testing.T) {
 		_, err := io.ReadFull(c, record)
 		require.NoError(t, err)
 	}
-	assert.Equal(t, []int{8 << 10, 32 << 10, 128 << 10, 128 << 10}, below.sizes, "a download")
+	assert.Equal(t, []int{8 << 10, 32 << 10, 128 << 10, 256 << 10}, below.sizes, "a download")
 	newConn(c).drop()
 	assert.True(t, below.closed, "dropping goes down to the transport")
 }

@@ -1,0 +1,34 @@
+package pullwalk
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
+)
+
+type unavailable struct{}
+
+func (unavailable) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: io.NopCloser(strings.NewReader("")), Header: http.Header{}, Request: r}, nil
+}
+
+// What a newer release mends by asking again is the end of an older one's pull.
+func TestOlderRuntimesAskOnce(t *testing.T) {
+	t.Parallel()
+	ref, err := endpoints.ParseReference("registry.corp.test/team/app:v1")
+	require.NoError(t, err)
+	sources, _, err := endpoints.SourcesOf(nil, "containerd", "", ref)
+	require.NoError(t, err)
+	failed := sources[0].Walk(ref, endpoints.WayContainerd).Resolve(context.Background(), unavailable{}, http.MethodGet)
+	for release, requests := range map[string]int{"v1.7.35": 0, "v2.4.2": 2, "": 2} {
+		s := &source{d: &pull{diagnosis: &diagnosis{way: endpoints.WayContainerd, view: &view{runtime: noderuntime.Runtime{Version: release}}}}}
+		require.Equal(t, requests, s.retries(failed).Requests, release)
+	}
+}
