@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/reach"
 )
 
 // pinnedDialer is the node's dialer as a Check gets it: the endpoint's name leads
@@ -96,10 +95,7 @@ func (p *pinnedDialer) DialContext(ctx context.Context, network, address string)
 
 // inTurn connects to the first address that accepts.
 func (p *pinnedDialer) inTurn(ctx context.Context, network string, addrs []netip.Addr, port uint16) (net.Conn, error) {
-	var dialer reach.Dialer = reach.System{}
-	if d := p.e.d.view.Dialer; d != nil {
-		dialer = d
-	}
+	dialer := p.e.d.view.dialer()
 	first := error(&net.AddrError{Err: "no suitable address", Addr: p.e.host})
 	tried := false
 	for _, addr := range addrs {

@@ -203,6 +203,14 @@ func readHostName(tree fs.FS) string {
 	return strings.TrimSpace(name)
 }
 
+// dialer is the node's, this machine's where it has none.
+func (v *view) dialer() reach.Dialer {
+	if v.Dialer != nil {
+		return v.Dialer
+	}
+	return reach.System{}
+}
+
 // vantage says who looks, before anything was asked.
 func (v *view) vantage(settings dnscheck.Settings) Vantage {
 	out := Vantage{

@@ -21,7 +21,6 @@ import (
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/wire"
-	"github.com/pullwalk/pullwalk/reach"
 )
 
 // ordinary is an HTTP client as the runtimes build theirs: [http.Transport] with
@@ -238,11 +237,7 @@ func (o *ordinary) connect(ctx context.Context, network string, ap netip.AddrPor
 		ctx, cancel = context.WithTimeout(ctx, max(time.Until(deadline)/time.Duration(left), 2*time.Second))
 		defer cancel()
 	}
-	dialer := o.d.view.Node.Dialer
-	if dialer == nil {
-		dialer = reach.System{}
-	}
-	return dialer.DialContext(ctx, network, ap.String())
+	return o.d.view.dialer().DialContext(ctx, network, ap.String())
 }
 
 // whyWait is how long the reason is waited for when it is known that a name leads

@@ -350,32 +350,3 @@ func compareHosts(sources []*source) {
 		}
 	}
 }
-
-// suspectName offers the answer of the name as another reading of the root cause,
-// where the address that fails is doubtful in itself.
-func (r *Result) suspectName() {
-	first := &r.Findings[0]
-	if first.Layer != classify.LayerRoute && first.Layer != classify.LayerEndpoint && first.Layer != classify.LayerTLS {
-		return
-	}
-	for _, s := range r.Sources {
-		for _, e := range s.Endpoints {
-			if e.HostPort() != first.Endpoint {
-				continue
-			}
-			for _, st := range e.Steps {
-				if st.ID != StepDNS {
-					continue
-				}
-				for _, f := range st.Findings {
-					switch f.Cause {
-					case classify.DNSHostsOverride, classify.DNSPublicAnswer, classify.DNSSearchCapture, classify.DNSBogusAddress, classify.DNSStaleRecord:
-						if !slices.Contains(first.Alternatives, f.Cause) {
-							first.Alternatives = append(slices.Clone(first.Alternatives), f.Cause)
-						}
-					}
-				}
-			}
-		}
-	}
-}
