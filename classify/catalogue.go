@@ -5,19 +5,6 @@ import (
 	"slices"
 )
 
-// Info is what the catalogue knows of a cause, whatever the case at hand.
-type Info struct {
-	Cause      Cause
-	Layer      Layer
-	Owner      Owner
-	Title      string // a short clause: what is wrong
-	Look       string // where to look first
-	Remedy     string // what repairs it, least invasive first
-	NotFixedBy string // what people try, and why it cannot help
-	Ref        string // the official document, a URL
-	Refines    Cause  // the coarser code that a text alone can show; "" = none
-}
-
 // Lookup returns what the catalogue knows of c. False means that c is no code of
 // this package (a caller's own code, or one of a newer version).
 func Lookup(c Cause) (Info, bool) {
@@ -70,4 +57,22 @@ func entriesOf(l Layer) []Info {
 		return unknownEntries
 	}
 	return nil
+}
+
+// New returns a failing, proven Finding of cause, with layer, owner, remedy and
+// what does not fix it from the catalogue. An empty summary becomes the
+// catalogue's title. A cause that the catalogue does not hold keeps the layer of
+// its code if that is one of ours, else [LayerUnknown], and has no owner.
+func New(cause Cause, summary string, facts ...Fact) Finding {
+	f := Finding{
+		Cause: cause, Layer: LayerOf(cause), Severity: SeverityFail, Certainty: CertaintyProven,
+		Summary: summary, Facts: facts,
+	}
+	if info, ok := Lookup(cause); ok {
+		f.Layer, f.Owner, f.Remedy, f.NotFixedBy = info.Layer, info.Owner, info.Remedy, info.NotFixedBy
+		if f.Summary == "" {
+			f.Summary = info.Title
+		}
+	}
+	return f
 }

@@ -37,20 +37,6 @@ func clean(text string) string {
 	return text
 }
 
-func isASCII(s string) bool {
-	for ; len(s) >= 8; s = s[8:] {
-		if (s[0]|s[1]|s[2]|s[3]|s[4]|s[5]|s[6]|s[7])&0x80 != 0 {
-			return false
-		}
-	}
-	for i := range len(s) {
-		if s[i]&0x80 != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // hasEntity reports whether text has a character as HTML writes it, "&quot;". The
 // "&" of a query has none.
 func hasEntity(text string) bool {

@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -330,14 +329,6 @@ func ageCount(cell string) int {
 	}
 	digits, _, _ := strings.Cut(rest, " ")
 	return atoi(strings.TrimRight(digits, ")"))
-}
-
-func atoi(s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // peelSpec takes off the field path that newer kubectl prints before a message.

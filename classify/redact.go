@@ -217,8 +217,6 @@ func prose(word string) bool {
 	return smallLetters(word[1:]) && isLetter(word[0]) || (len(word) <= 8 && smallLetters(asciiLower(word)) && strings.ToUpper(word) == word)
 }
 
-func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
-
 func smallLetters(s string) bool {
 	s = strings.TrimRight(s, ".,:;")
 	for i := range len(s) {
@@ -391,11 +389,4 @@ func parameter(s string) bool {
 // masked reports whether a value was taken out already.
 func masked(value string) bool {
 	return strings.Trim(value, "*"+ellipsis) == ""
-}
-
-func skipAny(s string, at int, set string) int {
-	for at < len(s) && strings.IndexByte(set, s[at]) >= 0 {
-		at++
-	}
-	return at
 }

@@ -6,10 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// maxText is how much of a message is read. Kubelets cut an event at 1 KiB; log
-// excerpts are longer.
-const maxText = 64 << 10
-
 // maxAttempts bounds the attempts of one text.
 const maxAttempts = 16
 
@@ -208,65 +204,6 @@ func withBest(r Reading, c Cause, op Operation) Reading {
 	return r
 }
 
-// hit is what one attempt's text says.
-type hit struct {
-	cause        Cause
-	operation    Operation
-	endpoint     string
-	address      string
-	facts        []Fact
-	alternatives []Cause
-	mirror       bool // the attempt went to a mirror
-	anonymous    bool // the attempt says that it had no credential
-	nobody       bool // the peer is not named: no endpoint
-	order        int  // of the reader that found it, the surest first
-}
-
-// finding makes the possible finding of a hit.
-func (h hit) finding() Finding {
-	sc := scene{operation: h.operation, endpoint: h.endpoint, address: h.address}
-	f := sc.finding(h.cause, h.facts...)
-	f.Certainty, f.Alternatives = CertaintyPossible, h.alternatives
-	if h.cause == IdentityPullSecretMissing {
-		f.Severity = SeverityWarn // the pull goes on without it
-	}
-	return f
-}
-
-// rank orders hits of one text: a cause explains a missing stage, and a missing
-// stage explains a warning.
-func (h hit) rank() int {
-	switch {
-	case h.cause == IdentityPullSecretMissing:
-		return 1
-	case LayerOf(h.cause) == LayerUnknown:
-		return 2
-	}
-	return 3
-}
-
-// knows counts what a hit says besides its cause. Of two lines about the same
-// fault the fuller one is kept.
-func (h hit) knows() int {
-	n := 0
-	if h.endpoint != "" {
-		n++
-	}
-	if h.operation != "" && h.operation != OperationUnknown {
-		n++
-	}
-	return n
-}
-
-// answered reports whether a registry spoke.
-func (h hit) answered() bool {
-	switch LayerOf(h.cause) {
-	case LayerRegistry, LayerIdentity, LayerImage:
-		return true
-	}
-	return false
-}
-
 // bestAttempt picks the attempt that counts. The kubelet tries its credentials
 // in order and without one last, so the first counts; but one that got past the
 // question of identity says more than one that did not. Of mirrors, the one that
@@ -326,39 +263,53 @@ func quietKind(words *wordSet) (Kind, bool) {
 	return KindUnknown, false
 }
 
-var (
-	backoffTable = idsOf(backoffWords)
-	pullTable    = idsOf(pullWords)
-	startTable   = idsOf([]string{`pulling image "`, `msg="pullimage `})
-)
-
-// backoffWords say that a pull failed or waits, and not why.
-var backoffWords = []string{
-	"back-off pulling image", "imagepullbackoff", "trying and failing to pull image", "errimagepull", "image pull back-off",
-	"image can't be pulled", "image pull error", "imagepullfailure", "imagepullfailed", "error: registryunavailable",
-}
-
-// pullWords speak of an image pull.
-var pullWords = []string{
-	"pull image", "pulling image", "pulled image", "pull and unpack image", "pullimage", "errimagepull", "imagepullbackoff", "image pull",
-	"get sandbox image", "sandbox image", "initializing source docker://", "already present on machine", "pull qps exceeded",
-	"pulling container registry", "pinging container registry", "errimageneverpull", "pull policy of never", "fetch image", "resolve image",
-	"failed to pull ", "image to digest", "failed to resolve reference",
-}
-
-// markerWords are looked for by position, too; the lexicon tells whether to.
-var markerWords = append([]string{
-	"lookup ", "dial tcp", "read tcp", "write tcp", "x509: ", "remote error: tls: ", "malformed http response ", "local error: tls: ", "proxyconnect tcp: ", "socks connect tcp ",
-	"anonymous token", "no basic auth credentials", "failed with status code [", "status ", "trying to pull repository", "unable to retrieve auth token",
-	"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling from host ", "no suitable address found", "pulling image", "docker://", "failed to pull ",
-	"pull and unpack image", "errimagepull:", "head ", "get ", "post ",
-	"already present on machine", "successfully pulled image", "status: downloaded newer image for",
-	"status: image is up to date for", "bytes read=0", "returns image reference ", "image is up to date for ", `pulling image "`, `msg="pullimage `, "denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
-}, slices.Concat(statusMarkers, imageMarkers, joinMarkers, sourceDenied, sourceWords)...)
-
 // speaksOfPull reports whether a message is about an image pull at all.
 func speaksOfPull(message string) bool {
 	var words wordSet
 	theLexicon().scan(message[:min(len(message), maxText)], &words)
 	return words.anyOf(pullTable())
+}
+
+// decide names the probes that would settle what a text can only suggest.
+func decide(h hit, image string) []string {
+	host := h.endpoint
+	if host == "" {
+		host = imageHost(image)
+	}
+	layer := LayerOf(h.cause)
+	if host == "" || layer == LayerNode {
+		return nil
+	}
+	bare := host
+	if hasPort(host) {
+		bare = strings.Trim(host[:strings.LastIndexByte(host, ':')], "[]")
+	}
+	switch {
+	case layer == LayerDNS:
+		return []string{"dns@" + host}
+	case h.cause == RouteConnectWaitTimeout || h.cause == UnknownRequestDeadlineNoStage || h.cause == UnknownCanceledNoCause:
+		return []string{"dns@" + bare, probeAt("connect@", orElse(h.address, host)), probeAt("tls@", host), "request@" + host}
+	case layer == LayerRoute || h.cause == EndpointConnectionRefused || h.cause == EndpointProxyUnreachable:
+		return []string{probeAt("connect@", orElse(h.address, host))}
+	case layer == LayerTLS || h.cause == EndpointTLSHandshakeTimeout || h.cause == EndpointConnectionReset || h.cause == EndpointConnectionClosedEOF:
+		return []string{probeAt("tls@", host)}
+	case layer == LayerUnknown:
+		return nil
+	case slices.Contains(h.alternatives, EndpointSourceAddressDenied) || h.cause == EndpointSourceAddressDenied:
+		// Whether the name leads to a private endpoint decides between an
+		// identity and a network rule.
+		return []string{"request@" + host, "dns@" + bare}
+	}
+	return []string{"request@" + host}
+}
+
+// probeAt names a probe of a port, HTTPS's own if host has none.
+func probeAt(probe, host string) string {
+	switch {
+	case hasPort(host):
+		return probe + host
+	case strings.IndexByte(host, ':') >= 0:
+		return probe + joinPort(host, "443")
+	}
+	return probe + host + ":443"
 }
