@@ -238,22 +238,7 @@ func hasCode(a *HTTPAnswer, code string) bool {
 // deniesSource reports whether the lower-case message refuses the address or
 // the region that the request came from. No credential helps there.
 func deniesSource(message string) bool {
-	for _, w := range sourceDenied {
-		if strings.Contains(message, w) {
-			return true
-		}
-	}
-	for _, s := range sourceWords {
-		if !strings.Contains(message, s) {
-			continue
-		}
-		for _, w := range deniedWords {
-			if strings.Contains(message, w) {
-				return true
-			}
-		}
-	}
-	return false
+	return containsAny(message, sourceDenied) || containsAny(message, sourceWords) && containsAny(message, deniedWords)
 }
 
 // deniedClient returns the address that a registry says it saw and refused, in

@@ -120,3 +120,12 @@ func joinPort(host, port string) string {
 func validName(s string) bool {
 	return s != "" && !strings.ContainsAny(s, "/\\<>=@{}[]")
 }
+
+func containsAny(s string, words []string) bool {
+	for _, w := range words {
+		if strings.Contains(s, w) {
+			return true
+		}
+	}
+	return false
+}
