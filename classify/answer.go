@@ -291,14 +291,7 @@ func (p *piece) answer() (hit, bool) {
 		a.Answerer = answererRegistry
 	}
 	c, alternatives := answerCause(a, false)
-	facts := append([]Fact{{FactStatus, strconv.Itoa(status)}}, nil...)
-	for _, code := range a.Codes {
-		facts = append(facts, fact(FactCode, code)...)
-	}
-	facts = append(facts, fact(FactMessage, a.Message)...)
-	if client := deniedClient(a.Message); client != "" {
-		facts = append(facts, Fact{FactClient, client})
-	}
+	facts := answerFacts(&HTTPAnswer{Status: status, Codes: a.Codes, Message: a.Message})
 	return hit{cause: c, alternatives: alternatives, facts: facts}, true
 }
 

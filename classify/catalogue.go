@@ -9,12 +9,12 @@ import (
 // this package (a caller's own code, or one of a newer version).
 func Lookup(c Cause) (Info, bool) {
 	layer := LayerOf(c)
-	entries := entriesOf(layer)
-	i, ok := slices.BinarySearchFunc(entries, c, func(e Info, c Cause) int { return cmp.Compare(e.Cause, c) })
+	table := entries[layer]
+	i, ok := slices.BinarySearchFunc(table, c, func(e Info, c Cause) int { return cmp.Compare(e.Cause, c) })
 	if !ok {
 		return Info{}, false
 	}
-	info := entries[i]
+	info := table[i]
 	info.Layer = layer
 	return info, true
 }
@@ -24,7 +24,7 @@ func Lookup(c Cause) (Info, bool) {
 func Catalogue() []Info {
 	var all []Info
 	for _, layer := range Order() {
-		for _, info := range entriesOf(layer) {
+		for _, info := range entries[layer] {
 			info.Layer = layer
 			all = append(all, info)
 		}
@@ -32,31 +32,12 @@ func Catalogue() []Info {
 	return all
 }
 
-// entriesOf returns the table of a layer, sorted by code, to be read only. The
+// entries holds a table for each layer, sorted by code, to be read only. The
 // tables leave Layer empty, because the code already says it: written twice, the
 // two could differ.
-func entriesOf(l Layer) []Info {
-	switch l {
-	case LayerNode:
-		return nodeEntries
-	case LayerRoute:
-		return routeEntries
-	case LayerDNS:
-		return dnsEntries
-	case LayerEndpoint:
-		return endpointEntries
-	case LayerTLS:
-		return tlsEntries
-	case LayerRegistry:
-		return registryEntries
-	case LayerIdentity:
-		return identityEntries
-	case LayerImage:
-		return imageEntries
-	case LayerUnknown:
-		return unknownEntries
-	}
-	return nil
+var entries = map[Layer][]Info{
+	LayerNode: nodeEntries, LayerRoute: routeEntries, LayerDNS: dnsEntries, LayerEndpoint: endpointEntries, LayerTLS: tlsEntries,
+	LayerRegistry: registryEntries, LayerIdentity: identityEntries, LayerImage: imageEntries, LayerUnknown: unknownEntries,
 }
 
 // New returns a failing, proven Finding of cause, with layer, owner, remedy and

@@ -174,3 +174,38 @@ func (p *piece) lastRequest() (request, bool) {
 	}
 	return bareRequest(text)
 }
+
+// operation reads what part of a pull the text is about: by the request first,
+// then by the stage that the runtime names. context is what stood before a list
+// of attempts.
+func (p *piece) operation(context string) Operation {
+	if p.hasReq {
+		if op := p.req.operation(); op != "" {
+			return op
+		}
+	}
+	if p.has("lookup ") && !p.has("proxyconnect tcp: ") && p.lookupOf("index.docker.io", "registry-1.docker.io") {
+		// The two names that the Docker engine has built in for Docker Hub
+		// (IndexHostname and DefaultV2Registry of its package registry): they
+		// serve the API and no blobs.
+		return OperationResolveManifest
+	}
+	words := p.words
+	if context != "" {
+		theLexicon().scan(context, &words)
+	}
+	if w, ok := words.match(stageTable()); ok {
+		return w.operation
+	}
+	return OperationUnknown
+}
+
+// lookupOf reports whether one of names is looked up.
+func (p *piece) lookupOf(names ...string) bool {
+	for _, name := range names {
+		if strings.Contains(p.lower, "lookup "+name) {
+			return true
+		}
+	}
+	return false
+}

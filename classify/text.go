@@ -6,9 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// maxAttempts bounds the attempts of one text.
-const maxAttempts = 16
-
 // Text reads what a kubelet, containerd, CRI-O or docker printed about a pull:
 // an event's message, a waiting reason, a line of a log. The wrappers are peeled
 // off and the innermost cause counts, since the outer words ("pull access
@@ -141,67 +138,43 @@ func (s *attemptSet) take(o attemptSet) {
 // print: a failing readiness probe also says "connection refused". An empty
 // reason is as [Text].
 func Event(reason, message string) Reading {
-	switch strings.TrimSpace(reason) {
-	case "", "Failed", "ErrImagePull", "ImagePullBackOff", "BackOff", "InspectFailed", "ImageInspectError", "InvalidImageName",
-		"RegistryUnavailable", "SignatureValidationFailed", "FailedToRetrieveImagePullSecret", "Pulled", "Pulling", "ErrImageNeverPull",
-		"FreeDiskSpaceFailed", "ImageGCFailed":
-	case "FailedCreatePodSandBox", "FailedSync":
-		if !speaksOfPull(message) {
-			return Reading{Kind: KindUnknown}
-		}
-	default:
-		if !speaksOfPull(message) {
-			return Reading{Kind: KindUnknown}
-		}
+	reason = strings.TrimSpace(reason)
+	if !slices.Contains(pullReasons, reason) && !speaksOfPull(message) {
+		return Reading{Kind: KindUnknown}
 	}
 	r := Text(message)
-	switch strings.TrimSpace(reason) {
-	case "ErrImagePull", "ImagePullBackOff":
-		if r.Kind == KindUnknown {
-			r.Kind, r.Attempts = KindBackoff, nil // a status without a message
+	switch cause := reasonCauses[reason]; {
+	case cause != "" && r.Kind != KindFailure:
+		r.Kind, r.Best = KindFailure, hit{cause: cause, operation: OperationUnknown}.finding()
+		r.Attempts = []Finding{r.Best}
+	case reason == "FailedCreatePodSandBox" && r.Kind == KindFailure:
+		r.Best.Operation = OperationSandboxImage
+		for i := range r.Attempts {
+			r.Attempts[i].Operation = OperationSandboxImage
 		}
-	case "BackOff":
-		// "Back-off restarting failed container" has the same reason.
-		if r.Kind == KindUnknown && speaksOfPull(message) {
-			r.Kind = KindBackoff
-		}
-	case "ErrImageNeverPull":
-		if r.Kind != KindFailure {
-			r = withBest(r, NodeNeverPullPolicy, OperationUnknown)
-		}
-	case "InvalidImageName":
-		if r.Kind != KindFailure {
-			r = withBest(r, ImageInvalidReference, OperationUnknown)
-		}
-	case "SignatureValidationFailed":
-		if r.Kind != KindFailure {
-			r = withBest(r, NodeSignaturePolicyRejected, OperationUnknown)
-		}
-	case "FailedToRetrieveImagePullSecret":
-		if r.Kind != KindFailure {
-			r = withBest(r, IdentityPullSecretMissing, OperationUnknown)
-			r.Best.Severity, r.Attempts[0].Severity = SeverityWarn, SeverityWarn
-		}
-	case "FailedCreatePodSandBox":
-		if r.Kind == KindFailure {
-			r.Best.Operation = OperationSandboxImage
-			for i := range r.Attempts {
-				r.Attempts[i].Operation = OperationSandboxImage
-			}
-		}
-	case "Pulled":
-		if r.Kind == KindUnknown && speaksOfPull(message) {
-			r.Kind = KindOK
-		}
+	case r.Kind != KindUnknown:
+	case reason == "ErrImagePull", reason == "ImagePullBackOff":
+		r.Kind, r.Attempts = KindBackoff, nil // a status without a message
+	case !speaksOfPull(message): // "Back-off restarting failed container" has the same reason
+	case reason == "BackOff":
+		r.Kind = KindBackoff
+	case reason == "Pulled":
+		r.Kind = KindOK
 	}
 	return r
 }
 
-func withBest(r Reading, c Cause, op Operation) Reading {
-	h := hit{cause: c, operation: op}
-	r.Kind, r.Best = KindFailure, h.finding()
-	r.Attempts = []Finding{r.Best}
-	return r
+// pullReasons are the reasons of events that are always about a pull.
+var pullReasons = []string{
+	"", "Failed", "ErrImagePull", "ImagePullBackOff", "BackOff", "InspectFailed", "ImageInspectError", "InvalidImageName",
+	"RegistryUnavailable", "SignatureValidationFailed", "FailedToRetrieveImagePullSecret", "Pulled", "Pulling", "ErrImageNeverPull",
+	"FreeDiskSpaceFailed", "ImageGCFailed",
+}
+
+// reasonCauses are the reasons that name a fault whatever their message says.
+var reasonCauses = map[string]Cause{
+	"ErrImageNeverPull": NodeNeverPullPolicy, "InvalidImageName": ImageInvalidReference,
+	"SignatureValidationFailed": NodeSignaturePolicyRejected, "FailedToRetrieveImagePullSecret": IdentityPullSecretMissing,
 }
 
 // bestAttempt picks the attempt that counts. The kubelet tries its credentials

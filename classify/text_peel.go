@@ -77,6 +77,9 @@ func startsRecord(line string) bool {
 	return false
 }
 
+// maxAttempts bounds the attempts of one text.
+const maxAttempts = 16
+
 // splitAttempts returns the attempts that one record joins: the kubelet's
 // "[a, b]" over credentials, CRI-O's list of mirrors, image before artifact.
 func splitAttempts(record string) []attempt {
