@@ -52,7 +52,7 @@ var unknownEntries = []Info{
 	{
 		Cause:      UnknownStepsDisagree,
 		Owner:      OwnerNode,
-		Title:      "single steps and an ordinary client saw different things",
+		Title:      "single steps and an ordinary client saw different things (not produced since the steps carry the runtime's User-Agent)",
 		Look:       "What differs between the two: the connection (a limit per client, one of several servers or addresses), the User-Agent (a filter that knows the runtime's name), the time (a failure that comes and goes). Then a pull by the node's runtime, `crictl pull IMAGE`, a few times.",
 		Remedy:     "Repeat the diagnosis. What differs each time is intermittent: look at every server behind the address and at limits on the path. What stays as it is depends on who asks: look for the filter that tells clients apart.",
 		NotFixedBy: "Believing the side that fits. Retries until a pull succeeds hide the fault from this pod and keep it for the next.",
