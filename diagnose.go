@@ -89,8 +89,8 @@ type Options struct {
 	Runtime     RuntimeHint // which runtime pulls here; zero = found on the node
 	Concurrency int         // parallel blob requests of one image at one host; 0 = as the runtime: 3, CRI-O 6
 	Limits      Limits      // per-step limits; zero = the defaults
-	// UserAgent is what the requests carry; "" = "pullwalk", and the name of the
-	// node's runtime where the pull is repeated by an ordinary client.
+	// UserAgent is what the requests carry; "" = what the node's runtime calls itself,
+	// "pullwalk" where no process of one was found.
 	UserAgent string
 
 	// AllowAddr refuses addresses that must not be connected to; nil =

@@ -42,7 +42,6 @@ type diagnosis struct {
 	mu      sync.Mutex
 	ladders map[ladderKey]*ladder // that others may join
 	begun   []*ladder             // every one
-	clients map[string]*ordinary  // of the closing pulls, by tlsSettings.key
 }
 
 // newDiagnosis refuses senseless questions. Each image stands once in images.
@@ -64,7 +63,7 @@ func newDiagnosis(images []string, opts *Options) (*diagnosis, error) {
 	}
 	o.fillIn()
 	d.hurried = o.Budget/budgetShare < defaultTLS
-	d.budget, d.limits, d.userAgent, d.allow = o.Budget, o.Limits, o.UserAgent, o.AllowAddr
+	d.budget, d.limits, d.allow = o.Budget, o.Limits, o.AllowAddr
 	for _, image := range images {
 		ref, err := endpoints.ParseReference(image)
 		if err != nil {
@@ -89,9 +88,6 @@ func (o *Options) fillIn() {
 		if o.Pull == Complete {
 			o.Budget = defaultBudgetComplete
 		}
-	}
-	if o.UserAgent == "" {
-		o.UserAgent = defaultAgent
 	}
 	if o.AllowAddr == nil {
 		o.AllowAddr = DenyPlatformAddrs
@@ -198,6 +194,7 @@ func (d *diagnosis) run(parent context.Context) ([]*Result, error) {
 		d.opts.Keychain = f.kubelet
 	}
 	d.view, d.settings, d.way = f.view, f.settings, f.view.way()
+	d.userAgent = cmp.Or(d.opts.UserAgent, f.view.agent(), defaultAgent)
 	d.parallel = cmp.Or(d.opts.Concurrency, d.way.Parallel())
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}
 	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect, Pressure: d.view.FS}
@@ -222,8 +219,5 @@ func (d *diagnosis) hangUp() {
 	for _, l := range d.begun {
 		<-l.done
 		l.pool.Close()
-	}
-	for _, o := range d.clients {
-		o.close()
 	}
 }

@@ -21,7 +21,6 @@ import (
 // first one.
 func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk) (held, first *endpoints.RequestReport) {
 	st := s.resolve(ctx, reg, w, 0)
-	s.closing.begin()
 	if st.ID != StepChallenge {
 		if st.Status.passes() {
 			s.needsNoSecrets(reg)

@@ -118,8 +118,6 @@ func (s *source) outcome(wanted func(Step) bool) (Status, string) {
 		}
 	}
 	switch {
-	case s.contradicted != "":
-		return StatusInconclusive, s.contradicted
 	case failed:
 		return StatusFailed, ""
 	case s.skipped != "":

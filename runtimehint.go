@@ -98,3 +98,23 @@ func (v *view) resolverTrees(root string, h RuntimeHint) []dnscheck.Source {
 
 // way is how the runtime walks, as far as it is known.
 func (v *view) way() endpoints.Way { return endpoints.WayOf(v.runtime.Name) }
+
+// agent is what the runtime calls itself, since something on the path may let one
+// name through and not another; "" = no process of a known one was found.
+func (v *view) agent() string {
+	product, version := "containerd", v.runtime.Version
+	switch way := v.way(); {
+	case !v.hasRuntime || way == "":
+		return ""
+	case way == endpoints.WayCRIO:
+		product, version = "cri-o", strings.TrimPrefix(version, "v")
+	case way == endpoints.WayDocker:
+		product, version = "docker", strings.TrimPrefix(version, "v")
+	case v.runtime.Name != "containerd": // k3s and rke2 have a version of their own
+		return product
+	}
+	if version == "" || strings.ContainsFunc(version, func(r rune) bool { return r <= ' ' || r > '~' || r == '(' }) {
+		return product
+	}
+	return product + "/" + version
+}

@@ -30,7 +30,7 @@ type step struct {
 }
 
 // The rungs, in the order in which they are reported.
-var rungs = []StepID{StepSettings, StepDNS, StepRoute, StepConnect, StepTunnel, StepTLS, StepRounds, StepPing, StepChallenge, StepSecrets, StepToken, StepResolve, StepRights, StepManifest, StepStore, StepConfig, StepLayer, StepPull}
+var rungs = []StepID{StepSettings, StepDNS, StepRoute, StepConnect, StepTunnel, StepTLS, StepRounds, StepPing, StepChallenge, StepSecrets, StepToken, StepResolve, StepRights, StepManifest, StepStore, StepConfig, StepLayer}
 
 // rungOf is the place of a step in its endpoint: the caller's own come last.
 func rungOf(id StepID) int {
@@ -54,7 +54,7 @@ func layerOf(id StepID) classify.Layer {
 		return classify.LayerTLS
 	case StepToken, StepSecrets, StepRights:
 		return classify.LayerIdentity
-	case StepResolve, StepManifest, StepConfig, StepLayer, StepPull:
+	case StepResolve, StepManifest, StepConfig, StepLayer:
 		return classify.LayerImage
 	}
 	return classify.LayerEndpoint

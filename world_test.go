@@ -84,8 +84,8 @@ const (
 //	                                it redirects blobs to plain http at the second address
 //	banner ADDR:PORT TEXT           a server that says so to whoever connects; a tilde is a space
 //	proxy ADDR:PORT works|refuses|login [tls|socks]   a forward proxy; in TLS; of SOCKS 5
-//	filter steps|client STATUS PATH the basic registry answers so, to the steps or to the
-//	                                closing pull, what has PATH in its path
+//	filter AGENT STATUS PATH        the basic registry answers STATUS to a User-Agent that begins
+//	                                with AGENT, for what has PATH in its path
 //	proxy ADDR:PORT works|refuses|login    a forward proxy
 //	stored                          the node's containerd holds the layers of the image already
 //	link PATH TARGET                a symbolic link of the node
@@ -289,7 +289,12 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 	case "filter":
 		status, err := strconv.Atoi(args[1])
 		require.NoError(t, err)
-		w.basic.refuses = forbids(map[string]func(*http.Request) bool{"steps": fromSteps, "client": fromRuntime}[args[0]], args[2], status)
+		w.basic.refuses = func(r *http.Request) int {
+			if strings.HasPrefix(r.UserAgent(), args[0]) && strings.Contains(r.URL.Path, args[2]) {
+				return status
+			}
+			return 0
+		}
 	case "proxy":
 		w.proxies = append(w.proxies, serveProxy(w, netip.MustParseAddrPort(args[0]), args[1], strings.Join(args[2:], "")))
 	case "runtime":
