@@ -96,7 +96,7 @@ func (d *clientDemand) answer(info *tls.CertificateRequestInfo, pairs []pair) *t
 		if _, err := asn1.Unmarshal(raw, &rdn); err == nil {
 			var n pkix.Name
 			n.FillFromRDNSequence(&rdn)
-			d.accepts = append(d.accepts, classify.Redact(n.String(), 128))
+			d.accepts = append(d.accepts, printName(n, 128))
 		}
 	}
 	for i := range pairs {

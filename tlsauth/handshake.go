@@ -117,7 +117,11 @@ func (s *shake) run(ctx context.Context, l *look, raw net.Conn) {
 
 func (s *shake) done() bool { return s.conn != nil }
 
-func (s *shake) certs() []*x509.Certificate { return s.state.PeerCertificates }
+// certs are the certificates that are looked at, the leaf first.
+func (s *shake) certs() []*x509.Certificate {
+	certs, _ := bounded(s.state.PeerCertificates)
+	return certs
+}
 
 // like says that what was judged of first holds for s, too, and that nothing was
 // read from its connection to see whether the server takes a client certificate.

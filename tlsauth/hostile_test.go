@@ -2,6 +2,7 @@ package tlsauth
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
@@ -72,10 +73,10 @@ func TestHostileNames(t *testing.T) {
 		}
 	}))
 	other := issue(t, nil, "Other", ca(nil))
-	judged := &trial{certs: []*x509.Certificate{leaf.cert}, name: registry, port: "443", roots: &Roots{Pool: pool(other), name: "caller's pool"}, now: noon}
+	judged := &trial{ctx: context.Background(), certs: []*x509.Certificate{leaf.cert}, name: registry, port: "443", roots: &Roots{Pool: pool(other), name: "caller's pool"}, now: noon}
 	_, problems := judged.judge()
 	require.NotEmpty(t, problems)
-	raw, err := json.Marshal(describeChain(judged.certs))
+	raw, err := json.Marshal(judged.describe())
 	require.NoError(t, err)
 	text := string(raw)
 	for _, p := range problems {
@@ -113,7 +114,7 @@ func FuzzCertificate(f *testing.F) {
 		seen := &Seen{}
 		seen.chain(name, certs)
 		for _, now := range []time.Time{noon, {}} {
-			judged := &trial{certs: certs, name: name, port: "443", roots: &Roots{Pool: pool(root), name: "pool"}, now: now, seen: seen}
+			judged := &trial{ctx: context.Background(), certs: certs, name: name, port: "443", roots: &Roots{Pool: pool(root), name: "pool"}, now: now, seen: seen}
 			chains, problems := judged.judge()
 			if (chains == nil) != (len(problems) > 0) {
 				t.Fatal("neither trusted nor wrong")
@@ -124,7 +125,7 @@ func FuzzCertificate(f *testing.F) {
 				}
 			}
 		}
-		if _, err := json.Marshal(describeChain(certs)); err != nil {
+		if _, err := json.Marshal((&trial{ctx: context.Background(), certs: certs}).describe()); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -103,8 +103,8 @@ var inspectors = []string{
 // inspector returns the word by which a chain's issuers give an inspection
 // device away, "" if none does.
 func inspector(certs []*x509.Certificate) string {
-	for _, cert := range certs[:min(len(certs), maxChain)] {
-		issuer := strings.ToLower(cert.Issuer.String())
+	for _, cert := range certs {
+		issuer := strings.ToLower(printName(cert.Issuer, 4096))
 		for _, word := range inspectors {
 			if strings.Contains(issuer, word) {
 				return word

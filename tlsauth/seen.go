@@ -2,6 +2,7 @@ package tlsauth
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"net/http"
 	"slices"
@@ -23,6 +24,36 @@ type Seen struct {
 	leaves []signedHost
 	skew   time.Duration
 	timed  string // the verified host whose clock gave skew, "" = none
+
+	places chan struct{} // of those who build chains, made at the first use
+}
+
+// maxBuilders bounds how many chains are built at once. Nothing can interrupt
+// crypto/x509 in it, so that this is also what may run on after the end of a check.
+const maxBuilders = 4
+
+// enter takes a place among those who build chains, and waits for one until ctx
+// ends. leave gives it back.
+func (s *Seen) enter(ctx context.Context) (leave func(), err error) {
+	if s == nil {
+		return func() {}, nil
+	}
+	s.mu.Lock()
+	if s.places == nil {
+		s.places = make(chan struct{}, maxBuilders)
+	}
+	places := s.places
+	s.mu.Unlock()
+	leave = func() { <-places }
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case places <- struct{}{}:
+		return leave, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 type sentCA struct {

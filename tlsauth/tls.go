@@ -238,10 +238,20 @@ func (l *look) report(ctx context.Context, rep *TLSReport, shakes []*shake) {
 // trust judges the chain of a completed handshake. Only a problem of the first
 // hello's chain fails; a second chain, from another backend, can only warn.
 func (l *look) trust(ctx context.Context, rep *TLSReport, s *shake, decides, main bool) {
-	t := &trial{certs: s.certs(), name: l.name, port: l.port, roots: l.roots, now: l.now, seen: l.seen, started: l.c.RuntimeStarted}
+	certs, more := bounded(s.state.PeerCertificates)
+	graced, cancel := withGrace(ctx)
+	defer cancel()
+	t := &trial{ctx: graced, certs: certs, more: more, name: l.name, port: l.port, roots: l.roots, now: l.now, seen: l.seen, started: l.c.RuntimeStarted}
+	chain := t.describe() // before the judgement, which may use up what signatures it may check
 	chains, problems := t.judge()
+	if len(problems) > 0 && t.over() { // half a judgement is none
+		if decides {
+			rep.Inconclusive = ended(ctx)
+		}
+		return
+	}
 	if main {
-		rep.Chain = describeChain(t.certs)
+		rep.Chain = chain
 		if rep.Verified = len(problems) == 0; rep.Verified {
 			by := root(chains)
 			sum := sha256.Sum256(by.Raw)
@@ -261,7 +271,7 @@ func (l *look) trust(ctx context.Context, rep *TLSReport, s *shake, decides, mai
 		}
 		if word := inspector(chains[0]); word != "" {
 			f := l.found(classify.TLSIntercepted, fmt.Sprintf("the chain is trusted, but its issuer %q is by its name an inspection device: what is pulled is opened and signed anew on the way",
-				classify.Redact(t.leaf().Issuer.String(), 128)), s, t.facts()...)
+				printName(t.leaf().Issuer, 128)), s, t.facts()...)
 			f.Severity, f.Certainty = classify.SeverityInfo, classify.CertaintyLikely // the pull works, and digests hold
 			rep.findings = append(rep.findings, f)
 		}

@@ -453,7 +453,7 @@ func TestChainIsBounded(t *testing.T) {
 	for i := range chain {
 		chain[i] = leaf.cert
 	}
-	out := describeChain(chain)
+	out := (&trial{ctx: t.Context(), certs: chain}).describe()
 	assert.Len(t, out, maxChain)
 	assert.Len(t, out[0].Names, 32)
 	assert.Contains(t, offered(leaf.cert), "and 292 more")

@@ -2,7 +2,9 @@ package tlsauth
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -25,7 +27,9 @@ type problem struct {
 
 // trial is a chain on trial: what was sent, and what it is judged by.
 type trial struct {
-	certs []*x509.Certificate // as sent, the leaf first
+	ctx   context.Context     // nothing more is computed when it has ended
+	certs []*x509.Certificate // as sent, the leaf first, at most maxChain
+	more  int                 // certificates that were sent and are not in certs
 	name  string
 	port  string
 	roots *Roots
@@ -33,6 +37,62 @@ type trial struct {
 
 	seen    *Seen
 	started time.Time // of the runtime, zero = not known
+
+	verified int                 // chains built so far
+	signed   int                 // signatures checked so far
+	climbed  []*x509.Certificate // from the leaf to the last certificate sent, once known
+}
+
+// A server chooses how many certificates it sends and which of them name each
+// other as issuers, so the work on one chain is bounded: crypto/x509 stops at 100
+// signatures each time that it builds a chain, and the rest counts here.
+const (
+	maxChain      = 16       // certificates that are looked at
+	maxChainBytes = 64 << 10 // of those together, but always the leaf
+	maxName       = 32       // attributes of a name that are printed
+	maxVerify     = 32       // chains built for one trial
+	maxSignatures = 300      // signatures checked for one trial besides
+)
+
+// bounded returns the certificates that are looked at, and how many are not.
+func bounded(sent []*x509.Certificate) (certs []*x509.Certificate, more int) {
+	size := 0
+	for i, cert := range sent {
+		if size += len(cert.Raw); i > 0 && (i == maxChain || size > maxChainBytes) {
+			return sent[:i], len(sent) - i
+		}
+	}
+	return sent, 0
+}
+
+// grace is what a judgement may take beyond the end of its check: a handshake that
+// completed just before, beside one that never will, is worth that much.
+const grace = 100 * time.Millisecond
+
+// withGrace returns a context that ends that much after ctx.
+func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
+	graced, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(grace, func() { cancel(context.Cause(ctx)) })
+	})
+	return graced, func() { stop(); cancel(nil) }
+}
+
+// errEffort says that a chain would cost more to judge than it is given.
+var errEffort = errors.New("the certificates that were sent are too many to be judged")
+
+// over reports whether the check has ended.
+func (t *trial) over() bool { return t.ctx.Err() != nil }
+
+// signs reports whether the key of parent made the signature of cert. It is false
+// as well once the trial has had its share.
+func (t *trial) signs(parent, cert *x509.Certificate) bool { return t.signature(parent, cert) == nil }
+
+func (t *trial) signature(parent, cert *x509.Certificate) error {
+	if t.signed++; t.signed > maxSignatures || t.over() {
+		return errEffort
+	}
+	return parent.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature)
 }
 
 // serverUse is what a certificate must be good for.
@@ -42,6 +102,14 @@ func (t *trial) leaf() *x509.Certificate { return t.certs[0] }
 
 // verify is crypto/x509 with the given differences from what the runtime asks.
 func (t *trial) verify(name string, at time.Time, usage x509.ExtKeyUsage, more ...*x509.Certificate) ([][]*x509.Certificate, error) {
+	if t.verified++; t.verified > maxVerify {
+		return nil, errEffort
+	}
+	leave, err := t.seen.enter(t.ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	between := x509.NewCertPool()
 	for _, cert := range slices.Concat(t.certs[1:], more) {
 		between.AddCert(cert)
@@ -68,6 +136,14 @@ func (t *trial) judge() (chains [][]*x509.Certificate, problems []problem) {
 		problems = append(problems, problem{cause: f.Cause, summary: "the chain does not verify: " + classify.Redact(err.Error(), 200)})
 	}
 	problems[0].err = err
+	if t.more > 0 {
+		for i := range problems {
+			if p := &problems[i]; !dated(p.cause) && p.cause != classify.TLSHostnameMismatch && p.certainty == "" {
+				p.certainty = classify.CertaintyLikely
+				p.summary += fmt.Sprintf("; the endpoint sent %d certificates, of which the first %d were looked at", len(t.certs)+t.more, len(t.certs))
+			}
+		}
+	}
 	for i := range problems {
 		problems[i].facts = append(t.facts(), problems[i].facts...)
 	}
@@ -208,34 +284,42 @@ func (t *trial) weak() *x509.Certificate {
 // parent returns the certificate that was sent and signed cert, nil if none was.
 func (t *trial) parent(cert *x509.Certificate) *x509.Certificate {
 	for _, p := range t.certs[1:] {
-		if p != cert && bytes.Equal(p.RawSubject, cert.RawIssuer) && cert.CheckSignatureFrom(p) == nil {
+		if p != cert && bytes.Equal(p.RawSubject, cert.RawIssuer) && maySign(p) && t.signs(p, cert) {
 			return p
 		}
 	}
 	return nil
 }
 
+// maySign reports whether a certificate is one of a CA, as
+// [x509.Certificate.CheckSignatureFrom] asks it.
+func maySign(c *x509.Certificate) bool {
+	return (c.Version != 3 || c.BasicConstraintsValid && c.IsCA) && (c.KeyUsage == 0 || c.KeyUsage&x509.KeyUsageCertSign != 0)
+}
+
 // top climbs from the leaf to the last certificate that was sent.
 func (t *trial) top() *x509.Certificate {
-	cert := t.leaf()
-	for range t.certs { // bounded: certificates may sign each other in a circle
-		p := t.parent(cert)
-		if p == nil {
-			break
+	if len(t.climbed) == 0 {
+		t.climbed = t.certs[:1:1]
+		for range t.certs { // bounded: certificates may sign each other in a circle
+			p := t.parent(t.climbed[len(t.climbed)-1])
+			if p == nil {
+				break
+			}
+			t.climbed = append(t.climbed, p)
 		}
-		cert = p
 	}
-	return cert
+	return t.climbed[len(t.climbed)-1]
 }
 
 // selfSigned tells whether the certificate's own key signed it. An algorithm
 // that Go refuses to check is given the benefit of the doubt.
-func selfSigned(cert *x509.Certificate) bool {
+func (t *trial) selfSigned(cert *x509.Certificate) bool {
 	if !bytes.Equal(cert.RawSubject, cert.RawIssuer) {
 		return false
 	}
 	var insecure x509.InsecureAlgorithmError
-	err := cert.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature)
+	err := t.signature(cert, cert)
 	return err == nil || errors.As(err, &insecure)
 }
 
@@ -244,7 +328,7 @@ func (t *trial) facts() []classify.Fact {
 	leaf := t.leaf()
 	return []classify.Fact{
 		{Key: classify.FactSubject, Value: subject(leaf)},
-		{Key: classify.FactIssuer, Value: classify.Redact(leaf.Issuer.String(), 256)},
+		{Key: classify.FactIssuer, Value: printName(leaf.Issuer, 256)},
 		{Key: classify.FactNames, Value: offered(leaf)},
 		{Key: classify.FactNotBefore, Value: leaf.NotBefore.UTC().Format(time.RFC3339)},
 		{Key: classify.FactNotAfter, Value: leaf.NotAfter.UTC().Format(time.RFC3339)},
@@ -252,7 +336,20 @@ func (t *trial) facts() []classify.Fact {
 	}
 }
 
-func subject(cert *x509.Certificate) string { return classify.Redact(cert.Subject.String(), 256) }
+func subject(cert *x509.Certificate) string { return printName(cert.Subject, 256) }
+
+// printName is a name in the usual form. Package pkix takes quadratic time for a
+// name of very many attributes, of which the first ones are printed then.
+func printName(n pkix.Name, limit int) string {
+	if len(n.Names) > maxName {
+		few := make(pkix.RDNSequence, maxName)
+		for i := range few {
+			few[i] = n.Names[i : i+1]
+		}
+		return classify.Redact(few.String(), limit-1) + "…"
+	}
+	return classify.Redact(n.String(), limit)
+}
 
 // offered lists the names of a certificate in one line.
 func offered(cert *x509.Certificate) string {
