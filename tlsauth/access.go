@@ -18,7 +18,7 @@ import (
 // CheckAccess asks whether this identity may read the manifest of image, with
 // the requests that containerd sends for it: HEAD without a credential, the
 // token exchange that the challenge names, HEAD again; then the same for the
-// next credential, as the kubelet does. The names are resolved by the Dialer;
+// next credential, as the kubelet does. The names are resolved by DialContext;
 // the registry is asked over https only, and never without a verified chain.
 //
 // image without tag and digest is read as the kubelet reads it, with the tag
@@ -41,8 +41,8 @@ func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport,
 		return nil, err
 	}
 	own.Roots, own.CA = nil, nil // they are in Trust now
-	if own.Dialer == nil {
-		own.Dialer = guarded()
+	if own.DialContext == nil {
+		own.DialContext = guarded().DialContext
 	}
 	offers, err := Offers(ctx, c.Keychain, image)
 	if err != nil && ctx.Err() == nil {

@@ -77,7 +77,7 @@ func BenchmarkReadRoots(b *testing.B) {
 func BenchmarkKubeletPlan(b *testing.B) {
 	k := &Kubelet{
 		Secrets:   []PullSecret{pullSecret("s", auths("registry.corp.test", "registry.corp.test/team", "*.corp.test", "other.corp.test:5000"))},
-		Providers: ParseProviderConfig([]byte(providerYAML)),
+		providers: parseProviderConfig([]byte(providerYAML)),
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -137,9 +137,9 @@ func FuzzProviderConfig(f *testing.F) {
 	f.Add([]byte("a: &a [*a]"), "x/y")
 	f.Add([]byte("apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders: [{matchImages: ['%zz', '[', '*.*']}]"), "a.b/c")
 	f.Fuzz(func(t *testing.T, data []byte, image string) {
-		c := ParseProviderConfig(data)
-		for _, p := range c.Providers {
-			if by, nearest := p.Match(image); by != "" && nearest != "" {
+		c := parseProviderConfig(data)
+		for _, p := range c.plugins {
+			if by, nearest := matchOf(p, image); by != "" && nearest != "" {
 				t.Fatalf("%q matches, and yet %q", by, nearest)
 			}
 		}
@@ -153,7 +153,7 @@ func FuzzPluginAnswer(f *testing.F) {
 	f.Add([]byte(pluginAnswer(registry)))
 	f.Add([]byte(`{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Image","cacheDuration":"1h","auth":{"%zz":null}}`))
 	f.Add([]byte("not JSON: s3cr3t"))
-	p := Provider{Name: "p", APIVersion: pluginV1}
+	p := pluginConfig{Name: "p", APIVersion: pluginV1}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		entries, _, err := p.answer(raw)
 		if err != nil && len(entries) > 0 {
@@ -225,5 +225,4 @@ func FuzzJudgeToken(f *testing.F) {
 var (
 	_ CredentialLister = (*Kubelet)(nil)
 	_ authn.Keychain   = (*Kubelet)(nil)
-	_ SegmentDialer    = SystemDialer{}
 )

@@ -244,17 +244,6 @@ func TestRuntimeLeavesOut(t *testing.T) {
 		assert.Equal(t, len(want) < 2, got.Secret.IdentityToken != "")
 	}
 	assert.Empty(t, all.Info.Ignored, "the offer itself is not changed")
-	for _, tt := range []struct {
-		runtime, host string
-		want          bool
-	}{
-		{"containerd", "mirror.corp.test", true}, {"crio", "mirror.corp.test", false}, {"dockerd", "mirror.corp.test", false},
-		{"crio", "Registry.corp.test", true}, {"", "mirror.corp.test", false}, {"rke2", "mirror.corp.test:5000", true},
-	} {
-		sent, rule := SentTo(tt.runtime, registry, tt.host)
-		assert.Equal(t, tt.want, sent, "%s %s", tt.runtime, tt.host)
-		assert.NotEmpty(t, rule)
-	}
 }
 
 func TestProducts(t *testing.T) {
@@ -330,7 +319,7 @@ func TestCostOfTheChecks(t *testing.T) {
 	w.host(t, "auth.corp.test", "auth.corp.test", login("robot", "s3cr3t", jwt("pull")))
 	var dials atomic.Int64
 	c := w.checker(passwordKeys(t, "s3cr3t"))
-	c.Dialer = DialerFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+	c.DialContext = dialFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials.Add(1)
 		return w.DialContext(ctx, network, address)
 	})

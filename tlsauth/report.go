@@ -1,8 +1,6 @@
 package tlsauth
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/netip"
 	"slices"
 	"time"
@@ -96,18 +94,4 @@ func (r *TLSReport) Findings() []classify.Finding {
 		return nil
 	}
 	return slices.Clone(r.findings)
-}
-
-func (t *trial) describe() []Certificate {
-	var out []Certificate
-	for _, cert := range t.certs[:min(len(t.certs), maxChain)] {
-		sum := sha256.Sum256(cert.Raw)
-		names, _ := altNames(cert, 32)
-		out = append(out, Certificate{
-			Subject: subject(cert), Issuer: printName(cert.Issuer, 256), Names: names,
-			NotBefore: cert.NotBefore.UTC(), NotAfter: cert.NotAfter.UTC(),
-			SHA256: hex.EncodeToString(sum[:]), SelfSigned: t.selfSigned(cert), IsCA: cert.IsCA,
-		})
-	}
-	return out
 }

@@ -52,29 +52,6 @@ func (c *Checker) Dial(ctx context.Context, ap netip.AddrPort, name string) (*TL
 	return rep, conn, nil
 }
 
-// look is one check of one endpoint.
-type look struct {
-	c       *Checker
-	address string // what to dial
-	name    string
-	port    string
-	hellos  []Hello
-
-	roots   *Roots
-	pairs   []pair
-	seen    *Seen
-	now     time.Time
-	clamped []*shake // made when the first hello was not answered at once
-}
-
-// endpoint is the host[:port] of findings; 443 goes without saying.
-func (l *look) endpoint() string {
-	if l.port == "443" {
-		return l.name
-	}
-	return net.JoinHostPort(bare(l.name), l.port)
-}
-
 func (l *look) run(ctx context.Context) (*TLSReport, *tls.Conn, error) {
 	if err := checkName(l.name); err != nil {
 		return nil, nil, err
@@ -321,17 +298,6 @@ func (l *look) unverified(rep *TLSReport) {
 	rep.findings = append(rep.findings, f)
 }
 
-// found builds a finding about this endpoint.
-func (l *look) found(cause classify.Cause, summary string, s *shake, facts ...classify.Fact) classify.Finding {
-	base := []classify.Fact{{Key: classify.FactAddress, Value: s.remote(l.address)}}
-	if s.hello != "" {
-		base = append(base, classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
-	}
-	f := classify.New(cause, l.endpoint()+": "+summary, append(base, facts...)...)
-	f.Endpoint = l.endpoint()
-	return f
-}
-
 func contains(chains [][]byte, leaf []byte) bool {
 	for _, c := range chains {
 		if bytes.Equal(c, leaf) {
@@ -349,20 +315,3 @@ func has(findings []classify.Finding, cause classify.Cause) bool {
 	}
 	return false
 }
-
-// ended is the reason of an inconclusive answer.
-func ended(ctx context.Context) string {
-	return "the check was ended: " + classify.Redact(context.Cause(ctx).Error(), 120)
-}
-
-// hangUp closes the transport. The farewell of TLS would wait for a peer that
-// does not read.
-func hangUp(c net.Conn) {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	_ = c.Close()
-}
-
-// errLimit is the cause of a context that our own limit ended.
-var errLimit = errors.New("the step's own limit")
