@@ -161,19 +161,19 @@ func (a *access) try(ctx context.Context, ch wire.Challenge, o Offer) *AccessRep
 	var res wire.TokenResult
 	authorization := ""
 	switch {
-	case ch.Scheme == "bearer" && o.Secret.RegistryToken != "":
-		res.Token, res.HasToken = wire.NewToken(o.Secret.RegistryToken), true
+	case ch.Scheme == "bearer" && o.secret().RegistryToken != "":
+		res.Token, res.HasToken = wire.NewToken(o.secret().RegistryToken), true
 	case ch.Scheme == "bearer":
 		res = wire.FetchToken(ctx, a.hosts, wire.TokenRequest{
-			Challenge: ch, Repository: a.repository, Credential: o.Secret, UserAgent: a.c.userAgent(),
+			Challenge: ch, Repository: a.repository, Credential: o.secret(), UserAgent: a.c.userAgent(),
 			Next: func(context.Context, *url.URL) (http.RoundTripper, error) { return a.hosts, nil },
 		})
-	case ch.Scheme == "basic" && o.Secret.Username != "" && o.Secret.Password != "":
-		authorization = o.Secret.Basic()
+	case ch.Scheme == "basic" && o.secret().Username != "" && o.secret().Password != "":
+		authorization = o.secret().Basic()
 	case ch.Scheme == "basic": // containerd sends no half of a login
 		o.Info.Username = ""
 	}
-	r := JudgeToken(ch, o.Exchanged(res), res, a.repository)
+	r := JudgeToken(ch, o.exchanged(res), res, a.repository)
 	r.Challenge.Product = product(a.host, r.Challenge)
 	if strings.HasPrefix(r.Challenge.Realm, "http://") && r.Inconclusive == "" {
 		f := classify.New(classify.EndpointBadRealm, fmt.Sprintf("%s speaks https and names a token server in clear http, %s: tokens travel readable, and a credential is not sent there", a.host, r.Challenge.Realm))
@@ -224,7 +224,7 @@ func (a *access) try(ctx context.Context, ch wire.Challenge, o Offer) *AccessRep
 		r.warnNoMatch(a.host)
 	}
 	if r.Read && a.c.AuditRights {
-		r.Rights = AuditRights(ctx, a.hosts, ch, o.Secret, a.repository, a.c.userAgent())
+		r.Rights = AuditRights(ctx, a.hosts, ch, o.secret(), a.repository, a.c.userAgent())
 		r.findings = append(r.findings, r.Rights.findings...)
 	}
 	return r

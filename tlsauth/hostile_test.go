@@ -174,7 +174,7 @@ func FuzzLifetime(f *testing.F) {
 				t.Fatalf("a senseless time: %v", at)
 			}
 		}
-		_ = Offer{Secret: wire.Credential{Password: secret}}.Digest(nil)
+		_ = newOffer(wire.Credential{Password: secret}, CredentialInfo{}).Digest(nil)
 	})
 }
 

@@ -20,10 +20,30 @@ import (
 // requests, and a registry may lock an account that fails often.
 const maxCredentials = 16
 
-// Offer is one credential to try, and how it may be spoken of.
+// Offer is one credential that a pull would try. The zero Offer is anonymous. Only
+// [Offer.Auth] gives the secret; no way of printing an Offer does.
 type Offer struct {
-	Secret wire.Credential // prints nothing secret
-	Info   CredentialInfo
+	Info CredentialInfo // what a report may say of the credential
+
+	held func() wire.Credential // a function, because package fmt prints unexported fields; nil = anonymous
+}
+
+func newOffer(secret wire.Credential, info CredentialInfo) Offer {
+	return Offer{Info: info, held: func() wire.Credential { return secret }}
+}
+
+func (o Offer) secret() wire.Credential {
+	if o.held == nil {
+		return wire.Credential{}
+	}
+	return o.held()
+}
+
+// Auth returns the credential; the zero AuthConfig is anonymous. The field Auth is
+// never set: user name and password are.
+func (o Offer) Auth() authn.AuthConfig {
+	s := o.secret()
+	return authn.AuthConfig{Username: s.Username, Password: s.Password, IdentityToken: s.IdentityToken, RegistryToken: s.RegistryToken}
 }
 
 // Offers returns what a pull of image would try, in order: all that keychain
@@ -42,10 +62,10 @@ func Offers(ctx context.Context, keychain authn.Keychain, image string) ([]Offer
 	}
 	var out []Offer
 	for _, cred := range found[:min(len(found), maxCredentials)] {
-		o := Offer{Secret: secretOf(cred.Authn), Info: CredentialInfo{Source: cred.Source}}
-		o.Info.Username = printableUser(o.Secret.Username)
-		o.Info.dates(o.Secret)
-		out = append(out, o)
+		secret := secretOf(cred.Authn)
+		info := CredentialInfo{Source: cred.Source, Username: printableUser(secret.Username)}
+		info.dates(secret)
+		out = append(out, newOffer(secret, info))
 	}
 	if len(out) > 0 {
 		return out, nil
@@ -98,16 +118,16 @@ func secretOf(a authn.AuthConfig) wire.Credential {
 func (o Offer) Accepted() CredentialInfo {
 	info := o.Info
 	if info.Username != "" {
-		info.Username = classify.Redact(o.Secret.Username, 128)
+		info.Username = classify.Redact(o.secret().Username, 128)
 	}
 	return info
 }
 
-// Exchanged returns what may be said of the credential after a token exchange: the
+// exchanged returns what may be said of the credential after a token exchange: the
 // user name where the token says that it was issued for this user. That a token
 // came is not enough, because some servers answer a wrong password with an
 // anonymous one.
-func (o Offer) Exchanged(res wire.TokenResult) CredentialInfo {
+func (o Offer) exchanged(res wire.TokenResult) CredentialInfo {
 	if res.HasToken && res.ForUser {
 		return o.Accepted()
 	}
@@ -124,24 +144,19 @@ func (o Offer) Exchanged(res wire.TokenResult) CredentialInfo {
 //	identity token     refresh by POST   ignored   refresh by POST
 //	registry token     ignored           ignored   sent
 func (o Offer) ForRuntime(runtime string) Offer {
-	identity, registry := true, true
-	switch runtime {
-	case "containerd", "k3s", "k3s-server", "k3s-agent", "rke2":
-		registry = false
-	case "crio":
-		identity, registry = false, false
-	default:
-		return o
+	identity := runtime == "crio"
+	registry := identity || slices.Contains([]string{"containerd", "k3s", "k3s-server", "k3s-agent", "rke2"}, runtime)
+	secret, info := o.secret(), o.Info
+	info.Ignored = slices.Clip(info.Ignored)
+	if identity && secret.IdentityToken != "" {
+		secret.IdentityToken = ""
+		info.Ignored = append(info.Ignored, "identity token")
 	}
-	if o.Secret.IdentityToken != "" && !identity {
-		o.Secret.IdentityToken = ""
-		o.Info.Ignored = append(o.Info.Ignored[:len(o.Info.Ignored):len(o.Info.Ignored)], "identity token")
+	if registry && secret.RegistryToken != "" {
+		secret.RegistryToken = ""
+		info.Ignored = append(info.Ignored, "registry token")
 	}
-	if o.Secret.RegistryToken != "" && !registry {
-		o.Secret.RegistryToken = ""
-		o.Info.Ignored = append(o.Info.Ignored[:len(o.Info.Ignored):len(o.Info.Ignored)], "registry token")
-	}
-	return o
+	return newOffer(secret, info)
 }
 
 // Digest returns 16 hexadecimal digits that are equal on two nodes if both would
@@ -149,15 +164,13 @@ func (o Offer) ForRuntime(runtime string) Offer {
 // salt must be secret and random, at least 16 bytes, and be thrown away after the
 // comparison: who knows it can try out weak passwords. A shorter salt gives "".
 func (o Offer) Digest(salt []byte) string {
-	if o.Secret.IsZero() || len(salt) < 16 {
+	secret := o.secret()
+	if secret.IsZero() || len(salt) < 16 {
 		return ""
 	}
-	parts := []string{o.Secret.Username, o.Secret.Password, o.Secret.IdentityToken, o.Secret.RegistryToken}
-	// Each part with its length, so that no two credentials run into one.
 	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(hex.EncodeToString([]byte(p)))
-		b.WriteByte('.')
+	for _, p := range []string{secret.Username, secret.Password, secret.IdentityToken, secret.RegistryToken} {
+		fmt.Fprintf(&b, "%x.", p) // kept apart, so that no two credentials run into one
 	}
 	sum, err := pbkdf2.Key(sha256.New, b.String(), salt, 20000, 8)
 	if err != nil {

@@ -30,7 +30,9 @@ type providerConfig struct {
 }
 
 // String keeps arguments and variables, which may hold secrets, out of any output.
-func (c *providerConfig) String() string { return fmt.Sprintf("%d credential providers", len(c.plugins)) }
+func (c *providerConfig) String() string {
+	return fmt.Sprintf("%d credential providers", len(c.plugins))
+}
 
 // GoString does the same for %#v.
 func (c *providerConfig) GoString() string { return c.String() }
