@@ -207,8 +207,8 @@ func (e *ladder) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 		Hellos: e.d.hellos(),
 		Roots:  e.d.view.Node.Roots, Trust: e.d.view.roots, FS: e.d.view.FS,
 		CA: e.tls.ca, CASource: e.tls.by, ClientPairs: e.tls.pairs, SkipVerify: e.tls.skipVerify,
-		RuntimeStarted: e.d.view.runtime.Started, Seen: e.seen, Segments: e.segments(), Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
-		Dialer: tlsauth.DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		RuntimeStarted: e.d.view.runtime.Started, Seen: e.seen, DialSegments: e.segments(), Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			select {
 			case c := <-first:
 				return wire.ReadAhead(c), nil
@@ -219,7 +219,7 @@ func (e *ladder) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 				return nil, err
 			}
 			return wire.ReadAhead(c), nil
-		}),
+		},
 	}
 }
 
@@ -234,16 +234,15 @@ func (d *diagnosis) hellos() []tlsauth.Hello {
 
 // segments clamps segments where the sockets are the system's own, to tell a
 // silent server from a path that loses large packets.
-func (e *ladder) segments() tlsauth.SegmentDialer {
+func (e *ladder) segments() func(ctx context.Context, network, address string, mss int) (net.Conn, error) {
+	if e.via != nil { // through a proxy the path is the proxy's
+		return nil
+	}
 	switch d := e.d.view.Node.Dialer.(type) {
 	case nil:
-		if e.via == nil {
-			return reach.System{}
-		}
+		return reach.System{}.DialSegment
 	case reach.SegmentDialer:
-		if e.via == nil { // through a proxy the path is the proxy's
-			return d
-		}
+		return d.DialSegment
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 		if st := s.resolve(ctx, reg, w, i+1); st.Status.passes() && st.Request != nil {
 			s.supersede(reg, i)
 			info := s.said(c)
-			if w.Authorization == c.Secret.Basic() { // without it, the registry refused
+			if w.Authorization == secretOf(c).Basic() { // without it, the registry refused
 				info = c.Accepted()
 			}
 			s.d.setIdentity(info)
@@ -117,7 +117,7 @@ func (s *source) credentials(ctx context.Context, reg *endpoint) ([]tlsauth.Offe
 	if err != nil {
 		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
 	}
-	if len(offers) == 1 && offers[0].Secret.IsZero() { // the kubelet hands over none
+	if len(offers) == 1 && secretOf(offers[0]).IsZero() { // the kubelet hands over none
 		own, step := s.ownOffers(ctx, endpoints.OwnLogin)
 		if own != nil || step != nil {
 			s.ownLogin = true
@@ -247,7 +247,7 @@ func (s *source) auditRights(ctx context.Context, reg *endpoint, first *endpoint
 		return
 	}
 	out := e.request(ctx, Step{ID: StepRights}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
-		r := tlsauth.AuditRights(ctx, rt, ch, c.Secret, s.ref.Repository, s.d.userAgent)
+		r := tlsauth.AuditRights(ctx, rt, ch, secretOf(c), s.ref.Repository, s.d.userAgent)
 		st := settle(Step{ID: StepRights}, true, "", warned(r.Findings()))
 		if r.Inconclusive != "" { // the pull does not depend on it
 			st.Status, st.Reason = StatusSkipped, r.Inconclusive
@@ -284,8 +284,8 @@ func (s *source) tokenHost(ctx context.Context, r *endpoints.RequestReport) (*en
 // challenge asks for. It reports whether a request with it can be tried.
 func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk, first *endpoints.RequestReport, c tlsauth.Offer, index int) bool {
 	w.Authorization, s.auth, s.known = "", nil, nil
-	if c.Secret.RegistryToken != "" && reg.scheme == "https" {
-		w.Authorization = wire.NewToken(c.Secret.RegistryToken).Authorization()
+	if secretOf(c).RegistryToken != "" && reg.scheme == "https" {
+		w.Authorization = wire.NewToken(secretOf(c).RegistryToken).Authorization()
 		s.auth = newBearer(w.Authorization)
 		reg.record(Step{ID: StepToken, Status: StatusSkipped, Reason: "the credential is a registry token"}, index)
 		return true
@@ -304,7 +304,7 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 	fetch := func(ctx context.Context) outcome {
 		return e.request(ctx, Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 			hops := &tokenHops{s: s, at: e}
-			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: c.Secret, UserAgent: s.d.userAgent, Way: s.d.way.Token(), Fields: s.cfg.TokenFields(), Next: hops.next})
+			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: secretOf(c), UserAgent: s.d.userAgent, Way: s.d.way.Token(), Fields: s.cfg.TokenFields(), Next: hops.next})
 			out := outcome{token: res, at: hops.at}
 			switch {
 			case res.Err != nil && ctx.Err() != nil:
@@ -385,8 +385,18 @@ func (b *bearer) current(ctx context.Context, refused string) string {
 	return b.value
 }
 
+// secretOf is an offer in the form in which requests carry it.
+func secretOf(c tlsauth.Offer) wire.Credential {
+	a := c.Auth()
+	return wire.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
+}
+
 func (s *source) judge(ch wire.Challenge, c tlsauth.Offer, res wire.TokenResult) Step {
-	rep := tlsauth.JudgeToken(ch, c.Exchanged(res), res, s.ref.Repository)
+	info := c.Info
+	if res.HasToken && res.ForUser { // a token alone may be an anonymous one, in answer to a wrong password
+		info = c.Accepted()
+	}
+	rep := tlsauth.JudgeToken(ch, info, res, s.ref.Repository)
 	return settle(Step{ID: StepToken, Access: rep}, rep.TokenIssued, rep.Inconclusive, rep.Findings())
 }
 
@@ -396,7 +406,7 @@ func (s *source) basic(reg *endpoint, w *endpoints.Walk, first *endpoints.Reques
 		if ch.Scheme != "basic" {
 			continue
 		}
-		if c.Secret.Username == "" || c.Secret.Password == "" {
+		if secretOf(c).Username == "" || secretOf(c).Password == "" {
 			reg.record(s.judge(ch, c, wire.TokenResult{}), index)
 			return false
 		}
@@ -406,7 +416,7 @@ func (s *source) basic(reg *endpoint, w *endpoints.Walk, first *endpoints.Reques
 			reg.record(settle(Step{ID: StepToken}, false, "credential withheld: plain http", []classify.Finding{f}), index)
 			return false
 		}
-		w.Authorization = c.Secret.Basic()
+		w.Authorization = secretOf(c).Basic()
 		s.known = tlsauth.JudgeToken(ch, c.Info, wire.TokenResult{}, s.ref.Repository)
 		s.auth = newBearer(w.Authorization)
 		reg.record(Step{ID: StepToken, Status: StatusSkipped, Reason: "the registry asks for Basic: no token is fetched"}, index)

@@ -55,7 +55,7 @@ func (d *diagnosis) kubelet(v *view) *tlsauth.Kubelet {
 	case !v.ownRoot:
 		k.NotRun = "plugins are run from the node's own root only"
 	default:
-		k.Plugins = &plugins{dir: k.PluginDir, environ: process.Environ}
+		k.RunPlugin = (&plugins{dir: k.PluginDir, environ: process.Environ}).RunPlugin
 	}
 	return k
 }

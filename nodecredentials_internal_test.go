@@ -79,11 +79,11 @@ echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kube
 	require.NoError(t, err)
 	require.Equal(t, "run\n", string(runs))
 	for _, format := range []string{"%v", "%+v", "%#v"} {
-		require.NotContains(t, fmt.Sprintf(format, k.Plugins), "from-plugin")
+		require.NotContains(t, fmt.Sprintf(format, k), "from-plugin")
 	}
 
 	mounted := d.kubelet(&view{Node: Node{FS: pluginNode(dir)}})
-	require.Nil(t, mounted.Plugins)
+	require.Nil(t, mounted.RunPlugin)
 	plan, err := mounted.Plan(t.Context(), "registry.corp.test/team/app:v1")
 	require.NoError(t, err)
 	require.Contains(t, plan.Inconclusive, "own root only")
@@ -91,7 +91,7 @@ echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kube
 	elsewhere := pluginNode(dir)
 	elsewhere["proc/700/ns/mnt"] = &fstest.MapFile{Data: []byte("mnt:[1]"), Mode: fs.ModeSymlink | 0o777}
 	other := d.kubelet(&view{Node: Node{FS: elsewhere}, ownRoot: true})
-	require.Nil(t, other.Plugins, "a path of another file tree means another program here")
+	require.Nil(t, other.RunPlugin, "a path of another file tree means another program here")
 	require.NotEmpty(t, other.Unseen)
 }
 

@@ -7,13 +7,8 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/pullwalk/pullwalk/classify"
 )
 
 // ClientPair is a client certificate with its key, both in PEM, as a registry
@@ -43,25 +38,6 @@ type pair struct {
 
 // maxPairs bounds how many pairs are parsed: a directory of them is read whole.
 const maxPairs = 32
-
-func (c *Checker) pairs() ([]pair, error) {
-	if len(c.ClientPairs) > maxPairs {
-		return nil, fmt.Errorf("tlsauth: more than %d client certificates", maxPairs)
-	}
-	var out []pair
-	for i, p := range c.ClientPairs {
-		source := p.Source
-		if source == "" {
-			source = fmt.Sprintf("client certificate %d", i+1)
-		}
-		cert, err := p.parse()
-		if err != nil { // its texts quote neither file
-			return nil, fmt.Errorf("tlsauth: %s: %s", classify.Redact(source, 200), classify.Redact(err.Error(), 200))
-		}
-		out = append(out, pair{classify.Redact(source, 200), cert})
-	}
-	return out, nil
-}
 
 func (p ClientPair) parse() (tls.Certificate, error) {
 	switch {
@@ -96,7 +72,7 @@ func (d *clientDemand) answer(info *tls.CertificateRequestInfo, pairs []pair) *t
 		if _, err := asn1.Unmarshal(raw, &rdn); err == nil {
 			var n pkix.Name
 			n.FillFromRDNSequence(&rdn)
-			d.accepts = append(d.accepts, classify.Redact(n.String(), 128))
+			d.accepts = append(d.accepts, printName(n, 128))
 		}
 	}
 	for i := range pairs {
@@ -145,53 +121,4 @@ func (d *clientDemand) settle(ctx context.Context, conn *tls.Conn, version uint1
 		return nil
 	}
 	return err
-}
-
-// refine reads an alert to a handshake in which a client certificate was
-// demanded. Before TLS 1.3 there was no alert for one that did not come: servers
-// sent bad_certificate or handshake_failure.
-func (d *clientDemand) refine(l *look, f classify.Finding) classify.Finding {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	alert := f.Fact(classify.FactAlert)
-	accepts := ""
-	if len(d.accepts) > 0 {
-		accepts = "; it accepts what is issued by " + strings.Join(d.accepts, " or ")
-	}
-	cause, summary := classify.TLSClientCertificateRequired, ""
-	switch {
-	case d.sent != nil:
-		why := ""
-		if leaf := d.sentLeaf; leaf != nil && l.now.After(leaf.NotAfter) {
-			why = fmt.Sprintf(", which expired at %s", leaf.NotAfter.UTC().Format(time.RFC3339))
-		} else if leaf != nil && len(leaf.ExtKeyUsage) > 0 && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny) {
-			why = ", which was not issued for clients"
-		}
-		cause = classify.TLSClientCertificateRejected
-		summary = fmt.Sprintf("the server refused the client certificate of %s%s with the alert %q", d.sent.source, why, alert)
-	case d.had > 0:
-		summary = fmt.Sprintf("the server demands a client certificate, and none of the %d configured ones fits what it asks for (alert %q)", d.had, alert)
-	default:
-		summary = fmt.Sprintf("the server asked for a client certificate and ended the handshake with the alert %q when none came", alert)
-	}
-	f = refine(f, cause, "")
-	f.Summary = l.endpoint() + ": " + summary + accepts
-	return f
-}
-
-// refusal is the finding for a word that came after the handshake, nil if none
-// did: a close or a reset without an alert has other reasons as well.
-func (s *shake) refusal(l *look) *classify.Finding {
-	if s.refused == nil {
-		return nil
-	}
-	stage := &classify.StageError{Stage: classify.StageHandshake, Endpoint: l.endpoint(), Address: s.remote(l.address), Err: s.refused}
-	f := classify.Error(stage)
-	var alert tls.AlertError
-	if f.Fact(classify.FactAlert) == "" && !errors.As(s.refused, &alert) {
-		return nil
-	}
-	f = s.client.refine(l, f)
-	f.Endpoint = l.endpoint()
-	return &f
 }

@@ -111,7 +111,7 @@
 //     helpers are ignored.
 //
 // What the kubelet refuses in the configuration of providers stands in
-// [ProviderConfig].Problems (plugin/config.go): it decodes strictly, wants names
+// [providerConfig].Problems (plugin/config.go): it decodes strictly, wants names
 // that are files, a known apiVersion, matchImages and defaultCacheDuration. Of an
 // answer it wants the kind, the configured apiVersion and a cacheKeyType. This
 // package runs no plugin by itself, see [PluginRunner].

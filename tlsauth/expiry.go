@@ -1,10 +1,7 @@
 package tlsauth
 
 import (
-	"crypto/pbkdf2"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"time"
@@ -73,26 +70,4 @@ func (i CredentialInfo) expired(now time.Time) time.Duration {
 		return 0
 	}
 	return now.Sub(i.ExpiresAt)
-}
-
-// Digest returns 16 hexadecimal digits that are equal on two nodes if both would
-// offer the same credential, given the same salt; "" for an anonymous offer. The
-// salt must be secret and random, at least 16 bytes, and be thrown away after the
-// comparison: who knows it can try out weak passwords. A shorter salt gives "".
-func (o Offer) Digest(salt []byte) string {
-	if o.Secret.IsZero() || len(salt) < 16 {
-		return ""
-	}
-	parts := []string{o.Secret.Username, o.Secret.Password, o.Secret.IdentityToken, o.Secret.RegistryToken}
-	// Each part with its length, so that no two credentials run into one.
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(hex.EncodeToString([]byte(p)))
-		b.WriteByte('.')
-	}
-	sum, err := pbkdf2.Key(sha256.New, b.String(), salt, 20000, 8)
-	if err != nil {
-		return ""
-	}
-	return hex.EncodeToString(sum)
 }

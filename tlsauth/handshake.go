@@ -5,13 +5,46 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
+
+// look is one check of one endpoint.
+type look struct {
+	c       *Checker
+	address string // what to dial
+	name    string
+	port    string
+	hellos  []Hello
+
+	roots   *Roots
+	pairs   []pair
+	seen    *Seen
+	now     time.Time
+	clamped []*shake // made when the first hello was not answered at once
+}
+
+// endpoint is the host[:port] of findings; 443 goes without saying.
+func (l *look) endpoint() string {
+	if l.port == "443" {
+		return l.name
+	}
+	return net.JoinHostPort(bare(l.name), l.port)
+}
+
+// found builds a finding about this endpoint.
+func (l *look) found(cause classify.Cause, summary string, s *shake, facts ...classify.Fact) classify.Finding {
+	base := []classify.Fact{{Key: classify.FactAddress, Value: s.remote(l.address)}}
+	if s.hello != "" {
+		base = append(base, classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
+	}
+	f := classify.New(cause, l.endpoint()+": "+summary, append(base, facts...)...)
+	f.Endpoint = l.endpoint()
+	return f
+}
 
 // shake is one handshake with one hello.
 type shake struct {
@@ -32,12 +65,12 @@ type shake struct {
 
 // connect dials the endpoint once.
 func (l *look) connect(ctx context.Context) (net.Conn, error) {
-	return l.connectBy(ctx, l.c.dialer())
+	return l.connectBy(ctx, l.c.dial)
 }
 
-// connectBy dials once, within the limit. It returns when ctx ends even if the
-// dialer does not; a connection that comes later is closed.
-func (l *look) connectBy(ctx context.Context, dialer Dialer) (net.Conn, error) {
+// connectBy dials once, within the limit. It returns when ctx ends even if
+// dial does not; a connection that comes later is closed.
+func (l *look) connectBy(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error)) (net.Conn, error) {
 	limit := l.c.limit()
 	dctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
@@ -47,7 +80,7 @@ func (l *look) connectBy(ctx context.Context, dialer Dialer) (net.Conn, error) {
 	}
 	got := make(chan result)
 	go func() {
-		conn, err := dialer.DialContext(dctx, "tcp", l.address)
+		conn, err := dial(dctx, "tcp", l.address)
 		select {
 		case got <- result{conn, err}:
 		case <-dctx.Done():
@@ -81,13 +114,6 @@ func (l *look) connectBy(ctx context.Context, dialer Dialer) (net.Conn, error) {
 	}
 }
 
-func (c *Checker) dialer() Dialer {
-	if c.Dialer != nil {
-		return c.Dialer
-	}
-	return SystemDialer{}
-}
-
 // run makes the handshake on raw, which it closes unless it completes.
 func (s *shake) run(ctx context.Context, l *look, raw net.Conn) {
 	limit := l.c.limit()
@@ -117,7 +143,11 @@ func (s *shake) run(ctx context.Context, l *look, raw net.Conn) {
 
 func (s *shake) done() bool { return s.conn != nil }
 
-func (s *shake) certs() []*x509.Certificate { return s.state.PeerCertificates }
+// certs are the certificates that are looked at, the leaf first.
+func (s *shake) certs() []*x509.Certificate {
+	certs, _ := bounded(s.state.PeerCertificates)
+	return certs
+}
 
 // like says that what was judged of first holds for s, too, and that nothing was
 // read from its connection to see whether the server takes a client certificate.
@@ -158,36 +188,63 @@ func (s *shake) handshake() Handshake {
 	return h
 }
 
-// finding says why a handshake failed. classical is that of the classical hello at
-// the same endpoint, nil unless it completed.
-func (s *shake) finding(l *look, classical *shake) classify.Finding {
-	if s.dialErr != nil {
-		return classify.Error(s.dialErr)
+// The hello/MSS matrix.
+const (
+	// clampedMSS fits, with headers, through every path that IPv6 may use (1280
+	// bytes, RFC 8200 section 5) and through tunnels within such a path.
+	clampedMSS = 1000
+	// matrixAfter is the silence after which an explanation is looked for, beside
+	// the handshake that may still be answered.
+	matrixAfter = time.Second
+)
+
+// clamp repeats the handshakes with small segments, all at once.
+func (l *look) clamp(ctx context.Context) []*shake {
+	if l.c.DialSegments == nil {
+		return nil
 	}
-	stage := &classify.StageError{Stage: classify.StageHandshake, Endpoint: l.endpoint(), Address: s.remote(l.address), Err: s.err}
-	if s.silent {
-		stage.Limit = l.c.limit()
-		if f := l.path(s, classical); f != nil {
-			return f.WithError(stage)
+	small := func(ctx context.Context, network, address string) (net.Conn, error) {
+		return l.c.DialSegments(ctx, network, address, clampedMSS)
+	}
+	shakes := make([]*shake, len(l.hellos))
+	done := make(chan struct{}, len(shakes))
+	for i, h := range l.hellos {
+		s := &shake{hello: h, mss: clampedMSS}
+		shakes[i] = s
+		go func() {
+			defer func() { done <- struct{}{} }()
+			raw, err := l.connectBy(ctx, small)
+			if err != nil {
+				s.dialErr = err
+				return
+			}
+			s.run(ctx, l, raw)
+		}()
+	}
+	for range shakes {
+		<-done
+	}
+	for _, s := range shakes {
+		if s.conn != nil {
+			hangUp(s.conn)
 		}
-		if s.hello == HelloLarge && classical != nil {
-			return l.found(classify.RouteLargeHelloDropped, fmt.Sprintf(
-				"a ClientHello of more than one segment got no answer within %v, while a small one completed the handshake", stage.Limit), s,
-				classify.Fact{Key: classify.FactLimit, Value: stage.Limit.String()}).WithError(stage)
-		}
-		return l.found(classify.EndpointTLSHandshakeTimeout, fmt.Sprintf(
-			"connected, but the TLS handshake was not answered to its end within %v", stage.Limit), s,
-			classify.Fact{Key: classify.FactLimit, Value: stage.Limit.String()}).WithError(stage)
 	}
-	f := classify.Error(stage)
-	f.Facts = append(slices.Clone(f.Facts), classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
-	if f.Fact(classify.FactAlert) != "" && s.client.made() {
-		f = s.client.refine(l, f)
-	}
-	f.Endpoint = l.endpoint()
-	if s.hello == HelloLarge && classical != nil && f.Layer == classify.LayerEndpoint {
-		// A middlebox may also reset what it cannot reassemble.
-		f.Alternatives = append(slices.Clone(f.Alternatives), classify.RouteLargeHelloDropped)
-	}
-	return f
+	return shakes
 }
+
+// ended is the reason of an inconclusive answer.
+func ended(ctx context.Context) string {
+	return "the check was ended: " + classify.Redact(context.Cause(ctx).Error(), 120)
+}
+
+// hangUp closes the transport. The farewell of TLS would wait for a peer that
+// does not read.
+func hangUp(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	_ = c.Close()
+}
+
+// errLimit is the cause of a context that our own limit ended.
+var errLimit = errors.New("the step's own limit")

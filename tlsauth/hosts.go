@@ -2,7 +2,6 @@ package tlsauth
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -86,17 +85,4 @@ func (h *hosts) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 // guarded is the default dialer of CheckAccess. Image names and token realms are
 // chosen by others: a probe that follows them must not become a way to the
 // platform's metadata services.
-func guarded() Dialer { return &net.Dialer{ControlContext: wire.Guard(wire.DenyPlatform)} }
-
-// refusedAddress tells whether an error is our own refusal.
-func refusedAddress(err error) bool {
-	var d *wire.DeniedError
-	return errors.As(err, &d)
-}
-
-// addressDenied is the finding for it: a warning, because nothing was seen.
-func (l *look) addressDenied(s *shake) classify.Finding {
-	f := l.found(classify.EndpointAddressDenied, "not asked, because the name leads to a link-local or platform address", s).WithError(s.dialErr)
-	f.Severity = classify.SeverityWarn
-	return f
-}
+func guarded() *net.Dialer { return &net.Dialer{ControlContext: wire.Guard(wire.DenyPlatform)} }

@@ -179,7 +179,7 @@ func (t *trial) misplaced() *placed {
 			if t.carries(c) {
 				found = &c
 			}
-			return found == nil
+			return found == nil && !t.over() && t.verified < maxVerify
 		}) {
 			break
 		}
@@ -202,6 +202,7 @@ func (t *trial) carries(c placed) bool {
 	own := *t
 	own.roots = &Roots{Pool: roots}
 	_, err := own.verify("", t.leaf().NotAfter, x509.ExtKeyUsageAny)
+	t.verified = own.verified
 	return err == nil
 }
 

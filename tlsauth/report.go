@@ -1,9 +1,6 @@
 package tlsauth
 
 import (
-	"crypto/sha256"
-	"crypto/x509"
-	"encoding/hex"
 	"net/netip"
 	"slices"
 	"time"
@@ -97,20 +94,4 @@ func (r *TLSReport) Findings() []classify.Finding {
 		return nil
 	}
 	return slices.Clone(r.findings)
-}
-
-const maxChain = 16
-
-func describeChain(certs []*x509.Certificate) []Certificate {
-	var out []Certificate
-	for _, cert := range certs[:min(len(certs), maxChain)] {
-		sum := sha256.Sum256(cert.Raw)
-		names, _ := altNames(cert, 32)
-		out = append(out, Certificate{
-			Subject: subject(cert), Issuer: classify.Redact(cert.Issuer.String(), 256), Names: names,
-			NotBefore: cert.NotBefore.UTC(), NotAfter: cert.NotAfter.UTC(),
-			SHA256: hex.EncodeToString(sum[:]), SelfSigned: selfSigned(cert), IsCA: cert.IsCA,
-		})
-	}
-	return out
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -112,14 +114,6 @@ func (f RootFiles) read(fsys fs.FS) (*Roots, error) {
 	return r, nil
 }
 
-// inTree makes an absolute path one of an [fs.FS].
-func inTree(name string) string {
-	if name = strings.TrimPrefix(path.Clean("/"+name), "/"); name == "" {
-		return "."
-	}
-	return name
-}
-
 // readFile adds the certificates of one file; false if it cannot be read.
 func (r *Roots) readFile(fsys fs.FS, name string) bool {
 	data, modified, err := readBounded(fsys, name)
@@ -165,38 +159,6 @@ func (r *Roots) readDir(fsys fs.FS, dir string) {
 // was modified.
 func readBounded(fsys fs.FS, name string) ([]byte, time.Time, error) {
 	return readAtMost(fsys, name, maxBundle)
-}
-
-func readAtMost(fsys fs.FS, name string, limit int) ([]byte, time.Time, error) {
-	info, err := fs.Stat(fsys, name)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	if !info.Mode().IsRegular() { // asked before opening: opening a pipe may never return
-		return nil, time.Time{}, errors.New("not a regular file")
-	}
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	if len(data) > limit {
-		return nil, time.Time{}, fmt.Errorf("larger than %d bytes", limit)
-	}
-	return data, info.ModTime(), nil
-}
-
-// reason is err without the path that an fs.PathError repeats.
-func reason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err.Error()
-	}
-	return err.Error()
 }
 
 // add takes the certificates of PEM data into the pool and returns how many
@@ -294,4 +256,115 @@ func (r *Roots) describe() string {
 func (r *Roots) knows(subject []byte) bool {
 	//lint:ignore SA1019 the pool of a caller can be searched in no other way
 	return slices.ContainsFunc(r.Pool.Subjects(), func(s []byte) bool { return bytes.Equal(s, subject) })
+}
+
+// kin returns the subject of a trusted root of the same owner as issuer, "" if
+// there is none.
+func (r *Roots) kin(issuer named) string {
+	//lint:ignore SA1019 the pool of a caller can be searched in no other way
+	for _, raw := range r.Pool.Subjects() {
+		var rdn pkix.RDNSequence
+		if rest, err := asn1.Unmarshal(raw, &rdn); err != nil || len(rest) > 0 {
+			continue
+		}
+		var n pkix.Name
+		n.FillFromRDNSequence(&rdn)
+		if issuer.akin(nameOf(n)) {
+			return n.String()
+		}
+	}
+	return ""
+}
+
+// trustTool is a distribution's program that builds the trust store of a machine
+// out of files in directories of its own. What is written into its product by
+// hand is gone with its next run, and was never on a fresh node.
+type trustTool struct {
+	name    string
+	program string   // where it is, in the tree
+	inputs  []string // directories, with everything below
+	product string   // what it builds
+}
+
+// The tools, by update-ca-certificates(8) of Debian and Alpine, update-ca-trust(8)
+// of Fedora, and update-ca-certificates(8) of SUSE.
+var trustTools = []trustTool{
+	{"update-ca-certificates", "usr/sbin/update-ca-certificates", []string{"usr/share/ca-certificates", "usr/local/share/ca-certificates"}, "/etc/ssl/certs/"},
+	{"update-ca-trust", "usr/bin/update-ca-trust", []string{"usr/share/pki/ca-trust-source", "etc/pki/ca-trust/source"}, "/etc/pki/"},
+	{"update-ca-certificates", "usr/sbin/update-ca-certificates", []string{"usr/share/pki/trust", "etc/pki/trust"}, "/etc/ssl/"},
+}
+
+// Unmanaged says that a root, by its fingerprint as in [TLSReport.RootSHA256],
+// stands in the node's trust store and in none of the files that the
+// distribution's tool builds the store from. It names the tool, and is "" where
+// the root is accounted for, did not come from the store's files, or where the
+// tool's inputs are not understood: they must account for at least half of the
+// store. A root that was given to the tool by hand looks like any other.
+//
+// It reads some hundred small files at every call.
+func (r *Roots) Unmanaged(rootSHA256 string) (tool string) {
+	sum, ok := fingerprint(rootSHA256)
+	if r == nil || r.fsys == nil || !ok {
+		return ""
+	}
+	from, ok := r.origin[sum]
+	if !ok {
+		return ""
+	}
+	for _, t := range trustTools {
+		if !strings.HasPrefix(from.file, t.product) || !isFile(r.fsys, t.program) {
+			continue
+		}
+		known := t.certificates(r.fsys)
+		accounted := 0
+		for have := range r.origin {
+			if known[have] {
+				accounted++
+			}
+		}
+		if known[sum] || accounted == 0 || accounted*2 < len(r.origin) {
+			continue
+		}
+		return t.name
+	}
+	return ""
+}
+
+func fingerprint(text string) (sum [sha256.Size]byte, ok bool) {
+	raw, err := hex.DecodeString(text)
+	return sum, err == nil && copy(sum[:], raw) == sha256.Size && len(raw) == sha256.Size
+}
+
+func isFile(fsys fs.FS, name string) bool {
+	info, err := fs.Stat(fsys, name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// maxTrustDepth bounds how deep inputs are looked for.
+const maxTrustDepth = 8
+
+// certificates are the fingerprints of all that the tool is given.
+func (t trustTool) certificates(fsys fs.FS) map[[sha256.Size]byte]bool {
+	known := map[[sha256.Size]byte]bool{}
+	files := 0
+	for _, dir := range t.inputs {
+		_ = fs.WalkDir(fsys, dir, func(name string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return fs.SkipDir // what cannot be read accounts for nothing
+			case e.IsDir() && strings.Count(name, "/") > strings.Count(dir, "/")+maxTrustDepth:
+				return fs.SkipDir
+			case e.IsDir():
+				return nil
+			case files >= maxRootFiles:
+				return fs.SkipAll
+			}
+			files++
+			if data, _, err := readBounded(fsys, path.Clean(name)); err == nil {
+				eachCertificate(data, func(cert *x509.Certificate) { known[sha256.Sum256(cert.Raw)] = true })
+			}
+			return nil
+		})
+	}
+	return known
 }

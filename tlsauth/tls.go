@@ -52,29 +52,6 @@ func (c *Checker) Dial(ctx context.Context, ap netip.AddrPort, name string) (*TL
 	return rep, conn, nil
 }
 
-// look is one check of one endpoint.
-type look struct {
-	c       *Checker
-	address string // what to dial
-	name    string
-	port    string
-	hellos  []Hello
-
-	roots   *Roots
-	pairs   []pair
-	seen    *Seen
-	now     time.Time
-	clamped []*shake // made when the first hello was not answered at once
-}
-
-// endpoint is the host[:port] of findings; 443 goes without saying.
-func (l *look) endpoint() string {
-	if l.port == "443" {
-		return l.name
-	}
-	return net.JoinHostPort(bare(l.name), l.port)
-}
-
 func (l *look) run(ctx context.Context) (*TLSReport, *tls.Conn, error) {
 	if err := checkName(l.name); err != nil {
 		return nil, nil, err
@@ -238,10 +215,20 @@ func (l *look) report(ctx context.Context, rep *TLSReport, shakes []*shake) {
 // trust judges the chain of a completed handshake. Only a problem of the first
 // hello's chain fails; a second chain, from another backend, can only warn.
 func (l *look) trust(ctx context.Context, rep *TLSReport, s *shake, decides, main bool) {
-	t := &trial{certs: s.certs(), name: l.name, port: l.port, roots: l.roots, now: l.now, seen: l.seen, started: l.c.RuntimeStarted}
+	certs, more := bounded(s.state.PeerCertificates)
+	graced, cancel := withGrace(ctx)
+	defer cancel()
+	t := &trial{ctx: graced, certs: certs, more: more, name: l.name, port: l.port, roots: l.roots, now: l.now, seen: l.seen, started: l.c.RuntimeStarted}
+	chain := t.describe() // before the judgement, which may use up what signatures it may check
 	chains, problems := t.judge()
+	if len(problems) > 0 && t.over() { // half a judgement is none
+		if decides {
+			rep.Inconclusive = ended(ctx)
+		}
+		return
+	}
 	if main {
-		rep.Chain = describeChain(t.certs)
+		rep.Chain = chain
 		if rep.Verified = len(problems) == 0; rep.Verified {
 			by := root(chains)
 			sum := sha256.Sum256(by.Raw)
@@ -261,7 +248,7 @@ func (l *look) trust(ctx context.Context, rep *TLSReport, s *shake, decides, mai
 		}
 		if word := inspector(chains[0]); word != "" {
 			f := l.found(classify.TLSIntercepted, fmt.Sprintf("the chain is trusted, but its issuer %q is by its name an inspection device: what is pulled is opened and signed anew on the way",
-				classify.Redact(t.leaf().Issuer.String(), 128)), s, t.facts()...)
+				printName(t.leaf().Issuer, 128)), s, t.facts()...)
 			f.Severity, f.Certainty = classify.SeverityInfo, classify.CertaintyLikely // the pull works, and digests hold
 			rep.findings = append(rep.findings, f)
 		}
@@ -311,17 +298,6 @@ func (l *look) unverified(rep *TLSReport) {
 	rep.findings = append(rep.findings, f)
 }
 
-// found builds a finding about this endpoint.
-func (l *look) found(cause classify.Cause, summary string, s *shake, facts ...classify.Fact) classify.Finding {
-	base := []classify.Fact{{Key: classify.FactAddress, Value: s.remote(l.address)}}
-	if s.hello != "" {
-		base = append(base, classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
-	}
-	f := classify.New(cause, l.endpoint()+": "+summary, append(base, facts...)...)
-	f.Endpoint = l.endpoint()
-	return f
-}
-
 func contains(chains [][]byte, leaf []byte) bool {
 	for _, c := range chains {
 		if bytes.Equal(c, leaf) {
@@ -339,20 +315,3 @@ func has(findings []classify.Finding, cause classify.Cause) bool {
 	}
 	return false
 }
-
-// ended is the reason of an inconclusive answer.
-func ended(ctx context.Context) string {
-	return "the check was ended: " + classify.Redact(context.Cause(ctx).Error(), 120)
-}
-
-// hangUp closes the transport. The farewell of TLS would wait for a peer that
-// does not read.
-func hangUp(c net.Conn) {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	_ = c.Close()
-}
-
-// errLimit is the cause of a context that our own limit ended.
-var errLimit = errors.New("the step's own limit")

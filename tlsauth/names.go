@@ -3,11 +3,56 @@ package tlsauth
 import (
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/asn1"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/pullwalk/pullwalk/classify"
 )
+
+func subject(cert *x509.Certificate) string { return printName(cert.Subject, 256) }
+
+// printName is a name in the usual form. Package pkix takes quadratic time for a
+// name of very many attributes, of which the first ones are printed then.
+func printName(n pkix.Name, limit int) string {
+	if len(n.Names) > maxName {
+		few := make(pkix.RDNSequence, maxName)
+		for i := range few {
+			few[i] = n.Names[i : i+1]
+		}
+		return classify.Redact(few.String(), limit-1) + "…"
+	}
+	return classify.Redact(n.String(), limit)
+}
+
+// offered lists the names of a certificate in one line.
+func offered(cert *x509.Certificate) string {
+	names, more := altNames(cert, 8)
+	if len(names) == 0 {
+		return "no name"
+	}
+	s := strings.Join(names, ", ")
+	if more > 0 {
+		s += fmt.Sprintf(" and %d more", more)
+	}
+	return s
+}
+
+// altNames returns at most limit DNS and IP names, and how many more there are.
+func altNames(cert *x509.Certificate, limit int) (names []string, more int) {
+	names = append(names, cert.DNSNames...)
+	for _, ip := range cert.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) > limit {
+		names, more = names[:limit], len(names)-limit
+	}
+	for i, n := range names {
+		names[i] = classify.Redact(n, 255)
+	}
+	return names, more
+}
 
 // A server that forgets its intermediate and a server of an unknown CA look the
 // same: a leaf whose issuer is not here. What tells them apart without the
@@ -72,24 +117,6 @@ func (n named) akin(o named) bool {
 	return len(n.family) > 0 && slices.Equal(n.family, o.family)
 }
 
-// kin returns the subject of a trusted root of the same owner as issuer, "" if
-// there is none.
-func (r *Roots) kin(issuer named) string {
-	//lint:ignore SA1019 the pool of a caller can be searched in no other way
-	for _, raw := range r.Pool.Subjects() {
-		var rdn pkix.RDNSequence
-		if rest, err := asn1.Unmarshal(raw, &rdn); err != nil || len(rest) > 0 {
-			continue
-		}
-		var n pkix.Name
-		n.FillFromRDNSequence(&rdn)
-		if issuer.akin(nameOf(n)) {
-			return n.String()
-		}
-	}
-	return ""
-}
-
 // inspectors are words by which inspection products, and the CAs that people
 // make for them, name themselves. Lower case.
 var inspectors = []string{
@@ -103,8 +130,8 @@ var inspectors = []string{
 // inspector returns the word by which a chain's issuers give an inspection
 // device away, "" if none does.
 func inspector(certs []*x509.Certificate) string {
-	for _, cert := range certs[:min(len(certs), maxChain)] {
-		issuer := strings.ToLower(cert.Issuer.String())
+	for _, cert := range certs {
+		issuer := strings.ToLower(printName(cert.Issuer, 4096))
 		for _, word := range inspectors {
 			if strings.Contains(issuer, word) {
 				return word
@@ -125,4 +152,14 @@ var publicServices = []string{
 func publicService(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return slices.ContainsFunc(publicServices, func(s string) bool { return host == s || strings.HasSuffix(host, "."+s) })
+}
+
+// owner is the last two labels of a name, and an address itself.
+func owner(host string) string {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	labels := strings.Split(host, ".")
+	if len(labels) <= 2 || strings.Contains(host, ":") || labels[len(labels)-1] == "" || labels[len(labels)-1][0] <= '9' {
+		return host
+	}
+	return strings.Join(labels[len(labels)-2:], ".")
 }

@@ -7,18 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
-	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
-
-// maxDockerConfig bounds a pull secret: Kubernetes stores at most 1 MiB.
-const maxDockerConfig = 4 << 20
 
 // Credential is one credential with where it came from.
 type Credential struct {
@@ -68,6 +63,9 @@ func (k *Keychain) String() string {
 
 // GoString keeps %#v from printing secrets.
 func (k *Keychain) GoString() string { return k.String() }
+
+// maxDockerConfig bounds a pull secret: Kubernetes stores at most 1 MiB.
+const maxDockerConfig = 4 << 20
 
 // DockerConfig reads a pull secret: the value of .dockerconfigjson, or of the
 // older .dockercfg, which holds the entries without "auths" around them.
@@ -206,26 +204,6 @@ func decodeAuth(auth string) (user, password string, err error) {
 	return user, password, nil
 }
 
-// effectiveKey is host[:port][/path] of a key as it is written, "" if it is no
-// URL: the kubelet passes over such a key.
-func effectiveKey(written string) string {
-	if !strings.HasPrefix(written, "https://") && !strings.HasPrefix(written, "http://") {
-		written = "https://" + written
-	}
-	u, err := url.Parse(written)
-	if err != nil {
-		return ""
-	}
-	path := u.Path
-	if strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v2/") {
-		path = path[len("/v1"):]
-	}
-	if path == "/" {
-		path = ""
-	}
-	return u.Host + path
-}
-
 // Credentials returns all that the kubelet would try for image, in its order;
 // empty if no key matches. An error means that image is no image reference.
 func (k *Keychain) Credentials(_ context.Context, image string) ([]Credential, error) {
@@ -278,6 +256,33 @@ func (k *Keychain) matched(repository string) []string {
 	return out
 }
 
+// NearestMiss says which key comes nearest to image without matching, and what
+// is missing; "" if a key matches or image is no image reference.
+func (k *Keychain) NearestMiss(image string) string {
+	repository, err := kubeletName(image)
+	if err != nil || k == nil {
+		return ""
+	}
+	return k.nearest(repository)
+}
+
+func (k *Keychain) nearest(repository string) string {
+	if len(k.lookup(repository)) > 0 {
+		return ""
+	}
+	if len(k.entries) == 0 {
+		if k.helpers {
+			return "the pull secret names credential helpers, which the kubelet ignores, and holds no key of its own"
+		}
+		return "the pull secret holds no key"
+	}
+	written := make([]string, len(k.entries))
+	for i, e := range k.entries {
+		written[i] = e.written
+	}
+	return nearestOf(written, "key", repository)
+}
+
 func (e *entry) credential() Credential {
 	from := e.from
 	if from == "" {
@@ -291,30 +296,4 @@ func (e *entry) credential() Credential {
 		}
 	}
 	return Credential{Authn: e.login, Source: source}
-}
-
-// kubeletName is the repository of image as the kubelet looks it up: complete,
-// without tag and digest, docker.io under that name.
-func kubeletName(image string) (string, error) {
-	ref, err := parseImage(image)
-	if err != nil {
-		return "", err
-	}
-	return dockerName(ref.Context().Name()), nil
-}
-
-func parseImage(image string) (name.Reference, error) {
-	ref, err := name.ParseReference(image, name.WeakValidation)
-	if err != nil {
-		return nil, fmt.Errorf("tlsauth: %q is no image reference", classify.Redact(image, 128))
-	}
-	return ref, nil
-}
-
-// dockerName undoes the renaming of docker.io by the reference parser.
-func dockerName(repository string) string {
-	if rest, ok := strings.CutPrefix(repository, name.DefaultRegistry); ok && (rest == "" || rest[0] == '/') {
-		return "docker.io" + rest
-	}
-	return repository
 }
