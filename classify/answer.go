@@ -25,10 +25,7 @@ func answerFacts(a *HTTPAnswer) []Fact {
 	for _, code := range a.Codes[:min(len(a.Codes), 8)] {
 		facts = append(facts, fact(FactCode, code)...)
 	}
-	facts = append(facts, fact(FactMessage, a.Message)...)
-	facts = append(facts, fact(FactAnswerer, a.Answerer)...)
-	facts = append(facts, fact(FactMethod, a.Method)...)
-	facts = append(facts, fact(FactURL, a.URL)...)
+	facts = append(facts, fact(FactMessage, a.Message, FactAnswerer, a.Answerer, FactMethod, a.Method, FactURL, a.URL)...)
 	if a.Answerer == answererProxy {
 		facts = append(facts, fact(FactProxy, a.Host)...)
 	}

@@ -62,12 +62,8 @@ func sceneOf(err error) scene {
 			}
 		case *url.Error:
 			req := parseRequest(v.Op, v.URL)
-			if sc.endpoint == "" {
-				sc.endpoint = req.host
-			}
-			if sc.operation == "" {
-				sc.operation = req.operation()
-			}
+			sc.endpoint = orElse(sc.endpoint, req.host)
+			sc.operation = orElse(sc.operation, req.operation())
 		case *net.OpError:
 			switch {
 			case v.Op == "proxyconnect":
@@ -83,9 +79,7 @@ func sceneOf(err error) scene {
 			sc.address = ""
 		}
 	}
-	if sc.endpoint == "" {
-		sc.endpoint = sc.address
-	}
+	sc.endpoint = orElse(sc.endpoint, sc.address)
 	return sc
 }
 
@@ -141,23 +135,13 @@ func typed(err error, sc scene) (Finding, bool) {
 // the wrapping errors stay.
 func worded(err error, sc scene) (Finding, bool) {
 	text := err.Error()
-	if len(text) > maxText {
-		text = text[:maxText]
-	}
-	p := newPiece(text)
-	h, ok := p.core()
+	h, ok := newPiece(text[:min(len(text), maxText)]).core()
 	if !ok {
 		return Finding{}, false
 	}
-	if h.address != "" && sc.address == "" {
-		sc.address = h.address
-	}
-	if sc.endpoint == "" {
-		sc.endpoint = h.endpoint
-	}
-	if sc.operation == "" {
-		sc.operation = h.operation
-	}
+	sc.address = orElse(sc.address, h.address)
+	sc.endpoint = orElse(sc.endpoint, h.endpoint)
+	sc.operation = orElse(sc.operation, h.operation)
 	f := sc.finding(h.cause, h.facts...)
 	f.Alternatives = h.alternatives
 	f.Certainty = CertaintyLikely
@@ -250,39 +234,24 @@ func unstagedTimeout(err error, isOp bool, op *net.OpError) Cause {
 	return ""
 }
 
-// stageTimeout says what silence means in a stage.
-func stageTimeout(s Stage) Cause {
-	switch s {
-	case StageLookup:
-		return DNSResolverTimeout
-	case StageConnect:
-		return RouteConnectTimeout
-	case StageProxyConnect:
-		return EndpointProxyRefusedConnect
-	case StageHandshake:
-		return EndpointTLSHandshakeTimeout
-	case StageHeaders:
-		return EndpointResponseHeaderTimeout
-	case StageBody:
-		return EndpointDownloadStalled
-	}
-	return UnknownRequestDeadlineNoStage
+// stageTimeout says what a timeout means in a stage.
+func stageTimeout(s Stage) Cause { return orElse(stageTimeouts[s], UnknownRequestDeadlineNoStage) }
+
+var stageTimeouts = map[Stage]Cause{
+	StageLookup: DNSResolverTimeout, StageConnect: RouteConnectTimeout, StageProxyConnect: EndpointProxyRefusedConnect,
+	StageHandshake: EndpointTLSHandshakeTimeout, StageHeaders: EndpointResponseHeaderTimeout, StageBody: EndpointDownloadStalled,
 }
 
 // stageEnd says what the end of a stream means in a stage; cut tells that part
 // of an answer had arrived.
 func stageEnd(s Stage, cut bool) Cause {
-	switch s {
-	case StageLookup:
+	switch {
+	case s == StageLookup:
 		return DNSAnswerMalformed
-	case StageProxyConnect:
+	case s == StageProxyConnect:
 		return EndpointProxyRefusedConnect
-	case StageBody:
+	case s == StageBody || s == "" && cut:
 		return EndpointDownloadInterrupted
-	case "":
-		if cut {
-			return EndpointDownloadInterrupted
-		}
 	}
 	return EndpointConnectionClosedEOF
 }

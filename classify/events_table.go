@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -116,21 +117,13 @@ func tableHeader(line string) *eventTable {
 		t.names = append(t.names, strings.ToLower(strings.TrimSpace(string(runes[start:i]))))
 		t.starts = append(t.starts, start)
 	}
-	n := len(t.names)
-	if n < 3 || t.index("message") < 0 || t.index("type") < 0 || t.index("reason") < 0 {
+	if t.index("message") < 0 || t.index("type") < 0 || t.index("reason") < 0 {
 		return nil
 	}
 	return &t
 }
 
-func (t *eventTable) index(name string) int {
-	for i, n := range t.names {
-		if n == name {
-			return i
-		}
-	}
-	return -1
-}
+func (t *eventTable) index(name string) int { return slices.Index(t.names, name) }
 
 // row reads one line of the table. It is one only if the type is an event's:
 // other lines go on with the message before.
@@ -282,23 +275,16 @@ func ageMS(age string) int64 {
 	}
 	var total, n int64
 	for _, c := range age {
-		switch c {
-		case 's':
-			total, n = total+n*1000, 0
-		case 'm':
-			total, n = total+n*60_000, 0
-		case 'h':
-			total, n = total+n*3600_000, 0
-		case 'd':
-			total, n = total+n*24*3600_000, 0
-		case 'y':
-			total, n = total+n*365*24*3600_000, 0
-		default:
+		if c >= '0' && c <= '9' {
 			n = min(n*10+int64(c-'0'), 1_000_000)
+			continue
 		}
+		total, n = total+n*ageUnits[c], 0
 	}
 	return total
 }
+
+var ageUnits = map[rune]int64{'s': 1000, 'm': 60_000, 'h': 3600_000, 'd': 24 * 3600_000, 'y': 365 * 24 * 3600_000}
 
 func eventType(cell string) bool { return cell == "Normal" || cell == "Warning" }
 

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -153,11 +154,7 @@ func redactAuthorization(s string) string {
 }
 
 func authScheme(word string) bool {
-	switch word {
-	case "basic", "bearer", "digest", "negotiate", "ntlm", "token", "apikey", "aws4-hmac-sha256":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"basic", "bearer", "digest", "negotiate", "ntlm", "token", "apikey", "aws4-hmac-sha256"}, word)
 }
 
 // redactSchemes takes the token out of "Bearer TOKEN" and "Basic TOKEN" wherever
@@ -292,19 +289,10 @@ func valueStart(s string, i int, name string) int {
 // secretName reports whether the value of name must not be seen.
 func secretName(name string) bool {
 	n := asciiLower(name[max(0, len(name)-64):])
-	switch n {
-	case "sig", "auth", "pw", "pass", "se_sig", "code", "key-pair-id", "assertion":
-		return true
-	}
-	for _, w := range []string{
+	return slices.Contains([]string{"sig", "auth", "pw", "pass", "se_sig", "code", "key-pair-id", "assertion"}, n) || containsAny(n, []string{
 		"password", "passwd", "pwd", "token", "secret", "signature", "x-amz-", "apikey", "api_key", "api-key", "accesskey", "access_key",
 		"access-key", "credential", "privatekey", "private_key", "authorization",
-	} {
-		if strings.Contains(n, w) {
-			return true
-		}
-	}
-	return false
+	})
 }
 
 func valueEnd(s string, at int, quoted bool) int {

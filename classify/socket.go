@@ -71,27 +71,20 @@ func (p *piece) socket() (hit, bool) {
 		return hit{}, false
 	}
 	at, word := -1, ""
-	for _, w := range [...]string{"dial tcp", "read tcp", "write tcp"} {
-		if !p.has(w) {
-			continue
+	for i, id := range socketTable() {
+		if p.words.has(id) {
+			if last := strings.LastIndex(p.lower, socketWords[i]); last > at {
+				at, word = last, socketWords[i]
+			}
 		}
-		if i := strings.LastIndex(p.lower, w); i > at {
-			at, word = i, w
-		}
-	}
-	if at < 0 {
-		return hit{}, false
-	}
-	for _, family := range [...]string{"4", "6"} {
-		if strings.HasPrefix(p.lower[at+len(word):], family) {
-			word += family
-			break
-		}
-	}
-	if at+len(word) == len(p.flat) {
-		return hit{}, false // cut
 	}
 	rest := p.flat[at+len(word):]
+	if rest != "" && (rest[0] == '4' || rest[0] == '6') {
+		rest = rest[1:] // the family
+	}
+	if rest == "" {
+		return hit{}, false // cut
+	}
 	address := ""
 	if rest[0] == ' ' {
 		i := strings.Index(rest[:min(len(rest), 300)], ": ")
@@ -107,14 +100,11 @@ func (p *piece) socket() (hit, bool) {
 		}
 	}
 	rest = asciiLower(rest[:min(len(rest), 300)])
-	established := strings.HasPrefix(word, "read") || strings.HasPrefix(word, "write")
+	established := word != "dial tcp"
 	sc := scene{address: address, endpoint: p.req.host}
-	if p.proxied() {
-		sc.stage = StageProxyConnect
-	}
 	h := hit{address: address}
-	if sc.stage == StageProxyConnect {
-		h.endpoint = address
+	if p.proxied() {
+		sc.stage, h.endpoint = StageProxyConnect, address
 	}
 	if symbol := wordsErrno(rest); symbol != "" {
 		h.cause = errnoCause(symbol, sc, established)

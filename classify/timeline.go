@@ -96,6 +96,13 @@ type moment struct {
 
 func (m moment) before(o moment) bool { return m.known && o.known && m.ms < o.ms }
 
+func (m moment) compare(o moment) int {
+	if !m.known || !o.known {
+		return 0
+	}
+	return cmp.Compare(m.ms, o.ms)
+}
+
 // earliest and latest ignore what is not known.
 func earliest(a, b moment) moment {
 	if !a.known || b.before(a) {
@@ -158,14 +165,7 @@ func (b *storyBuilder) finish() []Story {
 		for j := range s.Nodes {
 			s.Nodes[j].close()
 		}
-		slices.SortStableFunc(s.Nodes, func(x, y NodeStory) int {
-			if x.firstAt.before(y.firstAt) {
-				return -1
-			} else if y.firstAt.before(x.firstAt) {
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(s.Nodes, func(x, y NodeStory) int { return x.firstAt.compare(y.firstAt) })
 		s.Cause = s.cause()
 		s.Trigger = s.trigger()
 		s.PoolsWithout = s.poolsWithout()
@@ -178,11 +178,7 @@ func (n *NodeStory) close() {
 	n.FirstSeen, n.FirstFailure, n.LastFailure = n.firstAt.time(), n.firstFailAt.time(), n.lastFailAt.time()
 	n.LastSuccess = n.lastPullAt.time()
 	if n.Present != nil && n.Reading != nil {
-		last := n.Reading
-		if n.Latest != nil {
-			last = n.Latest
-		}
-		n.Stale = n.Present.Best.Cause != last.Best.Cause
+		n.Stale = n.Present.Best.Cause != n.lastEvent().Cause
 	}
 }
 

@@ -15,7 +15,6 @@ type storyBuilder struct {
 	index     map[string]int    // canonical image -> story
 	nodes     map[[2]string]int // canonical image, node -> index in Nodes
 	stories   []Story
-	keys      []string
 	last      string // image of the record before, for records without a pod
 }
 
@@ -62,14 +61,7 @@ func newStoryBuilder(events []EventRecord) *storyBuilder {
 			b.imageOf[pod] = e.Image
 		}
 	}
-	slices.SortStableFunc(b.order, func(x, y int) int {
-		if b.at[x].before(b.at[y]) {
-			return -1
-		} else if b.at[y].before(b.at[x]) {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(b.order, func(x, y int) int { return b.at[x].compare(b.at[y]) })
 	return b
 }
 
@@ -91,7 +83,7 @@ func assignedTo(e *EventRecord) (string, bool) {
 }
 
 // story returns the node's part of an image's story.
-func (b *storyBuilder) story(image, node string, op Operation) (*Story, *NodeStory) {
+func (b *storyBuilder) story(image, node string, op Operation) *NodeStory {
 	key := canonicalImage(image)
 	if op == OperationSandboxImage {
 		key = "sandbox " + key
@@ -101,7 +93,6 @@ func (b *storyBuilder) story(image, node string, op Operation) (*Story, *NodeSto
 		i = len(b.stories)
 		b.index[key] = i
 		b.stories = append(b.stories, Story{Image: image})
-		b.keys = append(b.keys, key)
 		if op == OperationSandboxImage {
 			b.stories[i].Operation = op
 		}
@@ -113,7 +104,7 @@ func (b *storyBuilder) story(image, node string, op Operation) (*Story, *NodeSto
 		b.nodes[[2]string{key, node}] = at
 		s.Nodes = append(s.Nodes, NodeStory{Node: node, Pool: poolOf(node), firstAt: b.seen[node]})
 	}
-	return s, &s.Nodes[at]
+	return &s.Nodes[at]
 }
 
 // reads returns what an event says, and whether it is about a pull at all.
@@ -158,7 +149,7 @@ func (b *storyBuilder) add(e *EventRecord, at, first moment) {
 	if image == "" && r.Kind != KindFailure {
 		return
 	}
-	_, n := b.story(image, orElse(e.Node, b.nodeOf[pod]), r.Best.Operation)
+	n := b.story(image, orElse(e.Node, b.nodeOf[pod]), r.Best.Operation)
 	n.firstAt, n.lastAt = earliest(n.firstAt, first), latest(n.lastAt, at)
 	if e.Pod != "" && len(n.Pods) < maxStoryPods && !slices.Contains(n.Pods, e.Pod) {
 		n.Pods = append(n.Pods, e.Pod)
