@@ -135,7 +135,9 @@ func typed(err error, sc scene) (Finding, bool) {
 // the wrapping errors stay.
 func worded(err error, sc scene) (Finding, bool) {
 	text := err.Error()
-	h, ok := newPiece(text[:min(len(text), maxText)]).core()
+	var p piece
+	p.read(text[:min(len(text), maxText)])
+	h, ok := p.core()
 	if !ok {
 		return Finding{}, false
 	}

@@ -13,9 +13,8 @@ import (
 //
 // What it does not understand is [KindUnknown]: nothing is guessed. A finding
 // from a text is [CertaintyPossible] at most, because many faults print the same
-// words; Decide names the probes that would tell. Of a text
-// longer than 64 KiB it reads the first three quarters and the last quarter of
-// that.
+// words; Decide names the probes that would tell. Of a text longer than 64 KiB it
+// reads the first 48 KiB and the last 16.
 func Text(message string) Reading {
 	if len(message) > maxText {
 		// The outer words stand left, the cause stands right.
@@ -44,27 +43,23 @@ func Text(message string) Reading {
 			words[i] |= outer.words[i]
 		}
 	}
-	switch {
-	case len(best.hits) > 0:
-		if pauseImage(reading.Image) {
-			for i := range best.hits {
+	if len(best.hits) > 0 {
+		reading.Kind, reading.Attempts = KindFailure, make([]Finding, len(best.hits))
+		for i := range best.hits {
+			if pauseImage(reading.Image) {
 				best.hits[i].operation = OperationSandboxImage
 			}
-		}
-		reading.Kind = KindFailure
-		reading.Attempts = make([]Finding, len(best.hits))
-		for i := range best.hits {
 			reading.Attempts[i] = best.hits[i].finding()
 		}
 		reading.Best = reading.Attempts[best.top]
 		reading.Decide = decide(best.hits[best.top], reading.Image)
-	default:
-		reading.Kind, reading.Cached = quietKind(&words)
-		if reading.Kind == KindUnknown && words.anyOf(startTable()) {
-			started := New(UnknownPullInProgress, sentences[UnknownPullInProgress])
-			started.Severity, started.Certainty, started.Operation = SeverityInfo, CertaintyPossible, OperationUnknown
-			reading.Attempts = []Finding{started}
-		}
+		return reading
+	}
+	reading.Kind, reading.Cached = quietKind(&words)
+	if reading.Kind == KindUnknown && words.anyOf(startTable()) {
+		started := hit{cause: UnknownPullInProgress}.finding()
+		started.Severity = SeverityInfo
+		reading.Attempts = []Finding{started}
 	}
 	return reading
 }
@@ -78,22 +73,20 @@ type attemptSet struct {
 // readRecord reads one line, with all attempts that it joins. It appends them to
 // hits, which is empty.
 func readRecord(outer *piece, hits []hit) attemptSet {
-	if !outer.words.anyOf(joinTable()) {
-		if h, ok := readAttempt(attempt{text: outer.s}, outer); ok {
-			hits = append(hits, h)
-		}
-	} else {
-		attempts := splitAttempts(outer.s)
+	one := [1]attempt{{text: outer.s}}
+	attempts := one[:]
+	if outer.words.anyOf(joinTable()) {
+		attempts = splitAttempts(outer.s)
 		if len(attempts) == 1 && outer.s != outer.flat {
 			attempts = splitAttempts(outer.flat) // a line's end inside of what joins them
 		}
-		for _, attempt := range attempts {
-			if h, ok := readAttempt(attempt, outer); ok {
-				hits = append(hits, h)
-			}
+	}
+	for _, attempt := range attempts {
+		if h, ok := readAttempt(attempt, outer); ok {
+			hits = append(hits, h)
 		}
 	}
-	if len(hits) <= 1 && (len(hits) == 0 || hits[0].order > orderLookup) && mayBeCut(outer.s) {
+	if len(hits) <= 1 && (len(hits) == 0 || hits[0].order > orderLookup) && strings.IndexByte(outer.s, '\n') >= 60 {
 		// A window may have cut lines inside of a word; then the words that are
 		// whole again are the surer ones.
 		var joined piece
@@ -106,12 +99,6 @@ func readRecord(outer *piece, hits []hit) attemptSet {
 		return attemptSet{}
 	}
 	return attemptSet{hits, bestAttempt(hits)}
-}
-
-// mayBeCut reports whether the first line of a record is as long as a window.
-func mayBeCut(record string) bool {
-	n := strings.IndexByte(record, '\n')
-	return n >= 60
 }
 
 // take keeps o if it explains more than what was read before.

@@ -20,11 +20,10 @@ func readAttempt(a attempt, outer *piece) (hit, bool) {
 	h = coarse(h)
 	h.mirror = a.mirror || (p.hasReq && p.req.mirror())
 	h.anonymous = p.has("anonymous token") || p.has("no basic auth credentials")
-	if h.operation == "" {
-		h.operation = p.operation(a.context)
-	}
 	if outer.sandbox() {
 		h.operation = OperationSandboxImage
+	} else if h.operation == "" {
+		h.operation = p.operation(a.context)
 	}
 	p.hidden(&h)
 	if h.mirror && p.hasReq && p.req.mirror() && (h.cause == ImageNotFound || h.cause == ImageManifestUnknown) {
@@ -127,9 +126,7 @@ func (p *piece) place(h hit) hit {
 	if h.endpoint == "" && (h.operation == "" || h.operation == OperationResolveManifest) {
 		h.endpoint = p.namedHost()
 	}
-	if h.endpoint == "" {
-		h.endpoint = h.address
-	}
+	h.endpoint = orElse(h.endpoint, h.address)
 	return h
 }
 

@@ -292,7 +292,8 @@ func EventsAbout(events []EventRecord, images ...string) []EventRecord {
 			continue
 		}
 		image, known := b.imageOfEvent(&e, r)
-		if !known || image != "" && len(images) > 0 && !isOneOf(image, images) {
+		about := func(other string) bool { return SameImage(image, other) }
+		if !known || image != "" && len(images) > 0 && !slices.ContainsFunc(images, about) {
 			continue
 		}
 		e.Image, e.Node = image, orElse(e.Node, b.nodeOf[podKey(&e)])
