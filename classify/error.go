@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -159,8 +160,7 @@ func spokenByGo(err error) bool {
 	for next := unwrapFirst(err); next != nil; next = unwrapFirst(err) {
 		err = next
 	}
-	_, ok := goWords[err.Error()]
-	return ok
+	return slices.Contains(goWords, err.Error())
 }
 
 // dnsFinding reads the error of a lookup. Since the resolver keeps the socket

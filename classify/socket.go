@@ -71,11 +71,9 @@ func (p *piece) socket() (hit, bool) {
 		return hit{}, false
 	}
 	at, word := -1, ""
-	for i, id := range socketTable() {
-		if p.words.has(id) {
-			if last := strings.LastIndex(p.lower, socketWords[i]); last > at {
-				at, word = last, socketWords[i]
-			}
+	for _, w := range socketWords {
+		if last := strings.LastIndex(p.lower, w); last > at {
+			at, word = last, w
 		}
 	}
 	rest := p.flat[at+len(word):]
@@ -134,17 +132,11 @@ func (p *piece) socket() (hit, bool) {
 
 // goWords are the exact texts of errors that the standard library keeps to
 // itself. A live error that is one of them is as sure as a type.
-var goWords = map[string]struct{}{
-	"net/http: TLS handshake timeout":                         {},
-	"net/http: timeout awaiting response headers":             {},
-	"net/http: request canceled while waiting for connection": {},
-	"http: server closed idle connection":                     {},
-	"stopped after 10 redirects":                              {},
-	"http2: client connection lost":                           {},
-	"tls: server selected unsupported protocol version 301":   {},
-	"tls: server selected unsupported protocol version 302":   {},
-	"tls: server chose an unconfigured cipher suite":          {},
-	"Proxy Authentication Required":                           {},
+var goWords = []string{
+	"net/http: TLS handshake timeout", "net/http: timeout awaiting response headers", "net/http: request canceled while waiting for connection",
+	"http: server closed idle connection", "stopped after 10 redirects", "http2: client connection lost",
+	"tls: server selected unsupported protocol version 301", "tls: server selected unsupported protocol version 302",
+	"tls: server chose an unconfigured cipher suite", "Proxy Authentication Required",
 }
 
 // transport reads what net/http prints about a request that got no answer.

@@ -262,3 +262,29 @@ func pullOf(message string) Pull {
 	}
 	return p
 }
+
+// EventsAbout returns copies of the events that tell of a pull of one of images,
+// in the order of time and by the rules of [Timeline]: an event without an image
+// belongs to the one that its pod was last pulling, and one that no image can be
+// found for is kept, since it may be about any. Image and Node are filled in
+// where other events of the same pod show them. No images = every event about
+// some pull.
+func EventsAbout(events []EventRecord, images ...string) []EventRecord {
+	b := newStoryBuilder(events)
+	var out []EventRecord
+	for _, i := range b.order {
+		e := events[i]
+		r, ok := reads(&e)
+		if !ok {
+			continue
+		}
+		image, known := b.imageOfEvent(&e, r)
+		about := func(other string) bool { return SameImage(image, other) }
+		if !known || image != "" && len(images) > 0 && !slices.ContainsFunc(images, about) {
+			continue
+		}
+		e.Image, e.Node = image, orElse(e.Node, b.nodeOf[podKey(&e)])
+		out = append(out, e)
+	}
+	return out
+}
