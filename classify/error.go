@@ -109,10 +109,7 @@ func typed(err error, sc scene) (Finding, bool) {
 	var op *net.OpError
 	isOp := errors.As(err, &op)
 	for isOp && op.Op == "proxyconnect" { // the wrapper says where, its inside says what
-		inner := op
-		if isOp = errors.As(inner.Err, &op); !isOp {
-			break
-		}
+		isOp = errors.As(op.Err, &op)
 	}
 	if symbol := errnoFact(err); symbol != "" {
 		established := isOp && (op.Op == "read" || op.Op == "write")

@@ -142,13 +142,13 @@ func (t *eventTable) row(line string) (EventRecord, bool) {
 		case "reason":
 			r.Reason = boundName(cell)
 		case "age", "last seen", "lastseen":
-			if n := ageCount(cell); n > 0 {
+			last, first, n := ages(cell)
+			if n > 0 {
 				r.Count = n
 			}
-			last, first := ages(cell)
 			r.AgeMS, r.FirstAgeMS = last, max(first, r.FirstAgeMS)
 		case "first seen", "firstseen":
-			first, _ := ages(cell)
+			first, _, _ := ages(cell)
 			r.FirstAgeMS = max(first, r.FirstAgeMS)
 		case "count":
 			r.Count = max(atoi(cell), 0)
@@ -258,14 +258,18 @@ func bareLine(line string) string {
 	return b.String()
 }
 
-// ages reads "7s (x2 over 50s)": how long ago it was seen last and first.
-func ages(cell string) (last, first int64) {
+// ages reads "7s (x2 over 50s)": how long ago it was seen last and first, and how
+// often.
+func ages(cell string) (last, first int64, count int) {
 	word, rest, _ := strings.Cut(cell, " ")
-	last = ageMS(word)
 	if _, over, ok := strings.Cut(rest, " over "); ok {
 		first = ageMS(strings.TrimRight(over, ")"))
 	}
-	return last, first
+	if _, times, ok := strings.Cut(cell, "(x"); ok {
+		digits, _, _ := strings.Cut(times, " ")
+		count = atoi(strings.TrimRight(digits, ")"))
+	}
+	return ageMS(word), first, count
 }
 
 // ageMS reads an age as kubectl prints it, "2m35s" or "3d4h", in milliseconds.
@@ -287,16 +291,6 @@ func ageMS(age string) int64 {
 var ageUnits = map[rune]int64{'s': 1000, 'm': 60_000, 'h': 3600_000, 'd': 24 * 3600_000, 'y': 365 * 24 * 3600_000}
 
 func eventType(cell string) bool { return cell == "Normal" || cell == "Warning" }
-
-// ageCount reads the count out of "7s (x2 over 50s)".
-func ageCount(cell string) int {
-	_, rest, ok := strings.Cut(cell, "(x")
-	if !ok {
-		return 0
-	}
-	digits, _, _ := strings.Cut(rest, " ")
-	return atoi(strings.TrimRight(digits, ")"))
-}
 
 // peelSpec takes off the field path that newer kubectl prints before a message.
 func peelSpec(message string) string {
