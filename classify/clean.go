@@ -15,9 +15,7 @@ func clean(text string) string {
 	escapes := strings.IndexByte(text, '\\') >= 0
 	bold, entities := strings.Contains(text, "**"), hasEntity(text)
 	doubled := strings.Contains(text, `""`)
-	other := strings.IndexByte(text, 0x1b) >= 0
-	other = other || !isASCII(text)
-	if other {
+	if strings.IndexByte(text, 0x1b) >= 0 || !isASCII(text) {
 		text = plain(text)
 	}
 	if strings.Count(text, "\n") > 1 {

@@ -98,10 +98,7 @@ func (h hit) rank() int {
 // knows counts what a hit says besides its cause. Of two lines about the same
 // fault the fuller one is kept.
 func (h hit) knows() int {
-	n := 0
-	if h.endpoint != "" {
-		n++
-	}
+	n := min(len(h.endpoint), 1)
 	if h.operation != "" && h.operation != OperationUnknown {
 		n++
 	}

@@ -210,18 +210,14 @@ func (p *piece) end() (hit, bool) {
 	case p.proxied() && strings.HasSuffix(tail, "EOF"):
 		return hit{cause: EndpointProxyRefusedConnect, alternatives: []Cause{EndpointProxyUnreachable}}, true
 	case strings.Contains(lower, "unexpected eof"):
-		return hit{cause: EndpointDownloadInterrupted, operation: ""}, true
-	case p.hasReq && (tail == ": EOF" || strings.HasPrefix(p.flat[p.tail:], ": EOF")):
+		return hit{cause: EndpointDownloadInterrupted}, true
+	case p.hasReq && strings.HasPrefix(p.flat[p.tail:], ": EOF"), strings.HasSuffix(tail, "transport connection broken: EOF"):
 		return hit{cause: EndpointConnectionClosedEOF}, true
-	case strings.HasSuffix(tail, "transport connection broken: EOF"):
-		return hit{cause: EndpointConnectionClosedEOF}, true
+	case p.hasReq && strings.Contains(lower, "context deadline exceeded"):
+		return hit{cause: UnknownRequestDeadlineNoStage}, true
 	case strings.Contains(lower, "context deadline exceeded"):
-		if p.hasReq {
-			return hit{cause: UnknownRequestDeadlineNoStage}, true
-		}
 		return hit{cause: UnknownDeadlineNoCause}, true
-	case strings.Contains(lower, "context canceled"), strings.Contains(lower, "request canceled"), strings.Contains(lower, "operation was canceled"),
-		strings.Contains(lower, "rst_stream with error code: cancel"):
+	case containsAny(lower, []string{"context canceled", "request canceled", "operation was canceled", "rst_stream with error code: cancel"}):
 		return hit{cause: UnknownCanceledNoCause}, true
 	}
 	if h, ok := p.looseErrno(lower); ok {
@@ -269,8 +265,6 @@ func (p *piece) truncated() bool {
 		}
 	}
 	// A reference whose quote never closes.
-	if i := strings.LastIndex(bare, "image \""); i >= 0 && strings.IndexByte(p.lower[i+len("image \""):], '"') < 0 {
-		return true
-	}
-	return false
+	i := strings.LastIndex(bare, "image \"")
+	return i >= 0 && strings.IndexByte(p.lower[i+len("image \""):], '"') < 0
 }

@@ -170,7 +170,7 @@ func (b *storyBuilder) finish() []Story {
 		s.Cause = s.cause()
 		s.Trigger = s.trigger()
 		s.PoolsWithout = s.poolsWithout()
-		s.Words = s.tell()
+		s.Words = s.sentences()
 	}
 	return slices.DeleteFunc(b.stories, func(s Story) bool { return len(s.Nodes) == 0 })
 }
@@ -192,8 +192,7 @@ func (m moment) time() time.Time {
 }
 
 // cause picks the reading that counts: what a status says now before what events
-// said, a cause before a missing one, the layer lowest in the ladder last, since
-// any of several may be first.
+// said, and a cause before a missing one.
 func (s *Story) cause() Finding {
 	var best Finding
 	rank := 0
@@ -277,9 +276,9 @@ func poolOf(node string) string {
 	return ""
 }
 
-// tell writes the story in a few sentences: the cause, what brought it to light,
+// sentences writes the story in a few sentences: the cause, what brought it to light,
 // what is proof and what is not.
-func (s *Story) tell() string {
+func (s *Story) sentences() string {
 	var failing, pulled, cached, waiting, over []*NodeStory
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -304,8 +303,12 @@ func (s *Story) tell() string {
 	name := s.name()
 	switch {
 	case len(failing) > 0:
+		var first moment
+		for _, n := range failing {
+			first = earliest(first, n.firstFailAt)
+		}
 		when := ""
-		if t := firstFailure(failing); !t.IsZero() {
+		if t := first.time(); !t.IsZero() {
 			when = " since " + stamp(t)
 		}
 		add("%s does not arrive on %s%s: %s.", name, nodeNames(failing), when, orElse(s.Cause.Summary, "no text says why"))
@@ -356,21 +359,13 @@ func (s *Story) tell() string {
 }
 
 func (s *Story) name() string {
-	switch {
-	case s.Image != "":
-		return s.Image
-	case s.Operation == OperationSandboxImage:
-		return "the sandbox image"
+	if s.Operation == OperationSandboxImage {
+		return orElse(s.Image, "the sandbox image")
 	}
-	return "an image that no event names"
+	return orElse(s.Image, "an image that no event names")
 }
 
-func (n *NodeStory) lastEvent() Finding {
-	if n.Latest != nil {
-		return n.Latest.Best
-	}
-	return n.Reading.Best
-}
+func (n *NodeStory) lastEvent() Finding { return cmp.Or(n.Latest, n.Reading).Best }
 
 // pullWords describes the last fresh pull.
 func (s *Story) pullWords(pulled []*NodeStory) string {
@@ -392,14 +387,6 @@ func (s *Story) pullWords(pulled []*NodeStory) string {
 		text += fmt.Sprintf(" (%.1f MB)", float64(p.Bytes)/1e6)
 	}
 	return text + ", which holds for that node and that time"
-}
-
-func firstFailure(nodes []*NodeStory) time.Time {
-	var first moment
-	for _, n := range nodes {
-		first = earliest(first, n.firstFailAt)
-	}
-	return first.time()
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

@@ -47,10 +47,7 @@ func newStoryBuilder(events []EventRecord) *storyBuilder {
 			b.first[i] = moment{now - e.FirstAgeMS, true}
 		}
 		pod := podKey(e)
-		node := e.Node
-		if to, ok := assignedTo(e); ok {
-			node = to
-		}
+		node := orElse(assignedTo(e), e.Node)
 		if pod != "" && node != "" && b.nodeOf[pod] == "" {
 			b.nodeOf[pod] = node
 		}
@@ -72,14 +69,13 @@ func podKey(e *EventRecord) string {
 	return e.Namespace + "/" + e.Pod
 }
 
-// assignedTo reads the scheduler's event, the first that names a node.
-func assignedTo(e *EventRecord) (string, bool) {
-	if e.Reason != "Scheduled" {
-		return "", false
+// assignedTo reads the node out of the scheduler's event, the first that names one.
+func assignedTo(e *EventRecord) string {
+	_, node, _ := strings.Cut(e.Message, " to ")
+	if node = strings.TrimSpace(node); e.Reason != "Scheduled" || strings.ContainsAny(node, " \n") {
+		return ""
 	}
-	_, node, ok := strings.Cut(e.Message, " to ")
-	node = strings.TrimSpace(node)
-	return boundName(node), ok && node != "" && !strings.ContainsAny(node, " \n")
+	return boundName(node)
 }
 
 // story returns the node's part of an image's story.
