@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Layer is one rung of a pull, or the place where a failure belongs. Layers are
+// Layer is one step that a pull needs, or the place where a failure belongs. Layers are
 // ordered, see [Order]: each is meaningless until the one before holds.
 type Layer string
 
