@@ -280,7 +280,7 @@ func readAnswer(m *dns.Msg, qtype uint16) Answer {
 			}
 		case *dns.CNAME:
 			if len(a.CNAMEs) < maxCNAMEs {
-				a.CNAMEs = append(a.CNAMEs, unrooted(rr.Target))
+				a.CNAMEs = append(a.CNAMEs, trimDot(rr.Target))
 			}
 		default:
 			continue
@@ -292,7 +292,7 @@ func readAnswer(m *dns.Msg, qtype uint16) Answer {
 	}
 	for _, rr := range m.Ns {
 		if soa, ok := rr.(*dns.SOA); ok && len(a.Addresses) == 0 {
-			a.SOA, a.SOASerial = unrooted(soa.Hdr.Name), int64(soa.Serial)
+			a.SOA, a.SOASerial = trimDot(soa.Hdr.Name), int64(soa.Serial)
 			a.NegativeTTLSeconds = int(min(soa.Hdr.Ttl, soa.Minttl)) // RFC 2308 section 5
 			break
 		}
@@ -305,12 +305,4 @@ func rcodeName(code int) string {
 		return name
 	}
 	return fmt.Sprintf("RCODE%d", code)
-}
-
-// unrooted returns name without its trailing dot; the root zone stays ".".
-func unrooted(name string) string {
-	if name == "." {
-		return name
-	}
-	return strings.TrimSuffix(name, ".")
 }

@@ -2,35 +2,22 @@ package dnscheck
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
-
-const hostsFile = "/etc/hosts"
-
-// HostsEntry is one line of a hosts file.
-type HostsEntry struct {
-	Address netip.Addr `json:"address"`
-	// Names are the names of the line as written, at most 16.
-	Names []string `json:"names,omitempty"`
-	File  string   `json:"file"`
-	Line  int      `json:"line"` // the first is 1
-	// Changed is when the file was last written; zero = not known. The line itself
-	// may be older.
-	Changed time.Time `json:"changed,omitzero"`
-}
 
 const (
 	maxHostsNames   = 16
 	maxHostsEntries = 10000
 	maxHostsMatches = 64
+	maxHostsLines   = 8 // of nsswitch.conf
 )
 
-// parseHosts reads a hosts file as Go's resolver does (net's hosts.go, hosts(5))
-// and returns the lines that keep wants, at most limit. A line without an IP
-// address or without a name says nothing and is skipped.
+// parseHosts reads a hosts file as Go's resolver does (net's hosts.go, hosts(5)) and
+// returns the lines that keep wants, at most limit. A line without an IP address or
+// without a name is skipped.
 func parseHosts(data []byte, problems *[]string, limit int, keep func(names []string) bool) []HostsEntry {
 	var entries []HostsEntry
 	for line := range lines(data, problems, hostsFile) {
@@ -44,7 +31,7 @@ func parseHosts(data []byte, problems *[]string, limit int, keep func(names []st
 			continue
 		}
 		if len(entries) == limit {
-			*problems = addProblem(*problems, hostsFile, line.number, "more entries than are kept; the rest is left out")
+			addProblem(problems, hostsFile, line.number, "more entries than are kept; the rest is left out")
 			break
 		}
 		e := HostsEntry{Address: addr, File: hostsFile, Line: line.number}
@@ -56,16 +43,119 @@ func parseHosts(data []byte, problems *[]string, limit int, keep func(names []st
 	return entries
 }
 
-// named keeps the lines of a hosts file that hold name, in any case, with or
-// without trailing dot.
+// named keeps the lines of a hosts file that hold name, in any case, with or without
+// trailing dot.
 func named(name string) func([]string) bool {
 	name = strings.TrimSuffix(name, ".")
 	return func(names []string) bool {
-		for _, n := range names {
-			if strings.EqualFold(strings.TrimSuffix(n, "."), name) {
-				return true
-			}
+		return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(strings.TrimSuffix(n, "."), name) })
+	}
+}
+
+// nssLines are the databases of nsswitch.conf; ok is false for a line without colon.
+func nssLines(data []byte, problems *[]string, each func(n int, database, rest string, ok bool) bool) {
+	for line := range lines(data, problems, nsswitchFile) {
+		text, _, _ := strings.Cut(line.text, "#")
+		if strings.TrimSpace(text) == "" {
+			continue
 		}
+		database, rest, ok := strings.Cut(text, ":")
+		if !each(line.number, strings.TrimSpace(database), rest, ok) {
+			return
+		}
+	}
+}
+
+// parseNSSwitch returns the order in which Go's resolver takes "files" (the hosts
+// file) and "dns" (net's conf.go and nss.go, nsswitch.conf(5)). Without a "hosts"
+// line, or with one that cannot be read, it is files, dns. A source that Go does not
+// know (resolve, mdns4_minimal, myhostname) counts as dns, unless the line also
+// names dns.
+func parseNSSwitch(data []byte, problems *[]string) []string {
+	var sources []string
+	readable := true
+	nssLines(data, problems, func(n int, database, rest string, ok bool) bool {
+		wrong := "has no colon"
+		var found []string
+		if ok {
+			wrong = "has a bracket that is never closed"
+			found, ok = nssSources(rest)
+		}
+		if readable = ok; !ok {
+			addProblem(problems, nsswitchFile, n, wrong+"; the runtime then takes files before dns")
+		} else if database == "hosts" {
+			sources = append(sources, found...)
+		}
+		return ok
+	})
+	var order []string
+	namesDNS := slices.Contains(sources, sourceDNS)
+	for _, source := range sources {
+		if source != sourceFiles && source != sourceDNS {
+			if namesDNS {
+				continue
+			}
+			source = sourceDNS
+		}
+		if !slices.Contains(order, source) {
+			order = append(order, source)
+		}
+	}
+	if len(order) == 0 || !readable {
+		return []string{sourceFiles, sourceDNS}
+	}
+	return order
+}
+
+// nssSources splits "files mdns4_minimal [NOTFOUND=return] dns" into its sources,
+// without the criteria in brackets. ok is false for a bracket left open.
+func nssSources(text string) (sources []string, ok bool) {
+	for {
+		text = strings.TrimLeft(text, " \t\r")
+		if text == "" {
+			return sources, true
+		}
+		if text[0] == '[' {
+			end := strings.IndexByte(text, ']')
+			if end < 0 {
+				return sources, false
+			}
+			text = text[end+1:]
+			continue
+		}
+		end := strings.IndexAny(text, " \t\r[")
+		if end < 0 {
+			end = len(text)
+		}
+		sources = append(sources, text[:end])
+		text = text[end:]
+	}
+}
+
+// nssHosts is the text of the hosts lines of nsswitch.conf with their criteria; "" =
+// none.
+func nssHosts(data []byte) string {
+	var all []string
+	nssLines(data, nil, func(_ int, database, rest string, ok bool) bool {
+		if ok && database == "hosts" && len(all) < maxHostsLines {
+			all = append(all, strings.TrimSpace(rest))
+		}
+		return true
+	})
+	return strings.Join(all, " ")
+}
+
+// mdnsOnly reports whether a hosts line makes the C library stop before DNS: a name
+// of two labels under .local, and a minimal mDNS source before dns.
+func mdnsOnly(name, nss string) bool {
+	name, nss = lower(name), strings.ToLower(nss)
+	if !strings.HasSuffix(name, ".local") || strings.Count(name, ".") != 1 {
 		return false
 	}
+	for _, minimal := range []string{"mdns4_minimal", "mdns6_minimal", "mdns_minimal"} {
+		if before, after, ok := strings.Cut(nss, minimal); ok && !slices.Contains(fields(before), sourceDNS) {
+			return strings.HasPrefix(strings.ReplaceAll(after, " ", ""), "[notfound=return]")
+		}
+	}
+	return false
 }

@@ -4,19 +4,12 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 )
 
-const resolvConfFile = "/etc/resolv.conf"
-
 const (
-	dnsPort        = 53
 	maxNameservers = 3 // resolv.conf(5), MAXNS; Go keeps the same limit
 	maxIgnored     = 16
-	maxSearch      = 32 // neither Go nor a recent C library has a limit; a file without one is not sane
-	defaultTimeout = 5 * time.Second
-	defaultTries   = 2
-	defaultNDots   = 1
+	maxSearch      = 32   // neither Go nor a recent C library has a limit; a file without one is not sane
 	maxOption      = 1000 // keeps arithmetic on timeouts far from overflow
 )
 
@@ -24,29 +17,21 @@ const (
 // dnsconfig_unix.go and resolv.conf(5). domain is the search list when the file
 // has none: the domain of the node's own name, "" = none.
 func parseResolvConf(data []byte, domain string) Settings {
-	s := Settings{
-		File: resolvConfFile, NDots: defaultNDots, Attempts: defaultTries, TimeoutMS: defaultTimeout.Milliseconds(),
-	}
+	s := Settings{File: resolvConfFile, NDots: 1, Attempts: 2, TimeoutMS: 5000}
 	for line := range lines(data, &s.Problems, resolvConfFile) {
 		if line.text[0] == ';' || line.text[0] == '#' {
 			continue
 		}
 		f := fields(line.text)
-		if len(f) == 0 {
-			continue
-		}
-		switch f[0] {
-		case "nameserver":
-			if len(f) > 1 {
-				s.addNameserver(f[1])
-			}
-		case "domain":
-			if len(f) > 1 {
-				s.setSearch(f[1:2], line.number)
-			}
-		case "search":
+		switch {
+		case len(f) == 0:
+		case f[0] == "nameserver" && len(f) > 1:
+			s.addNameserver(f[1])
+		case f[0] == "domain" && len(f) > 1:
+			s.setSearch(f[1:2], line.number)
+		case f[0] == "search":
 			s.setSearch(f[1:], line.number)
-		case "options":
+		case f[0] == "options":
 			for _, option := range f[1:] {
 				s.setOption(option)
 			}
@@ -54,10 +39,7 @@ func parseResolvConf(data []byte, domain string) Settings {
 	}
 	if len(s.Nameservers) == 0 {
 		s.DefaultNameservers = true
-		s.Nameservers = []netip.AddrPort{
-			netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), dnsPort),
-			netip.AddrPortFrom(netip.IPv6Loopback(), dnsPort),
-		}
+		s.Nameservers = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:53"), netip.MustParseAddrPort("[::1]:53")}
 	}
 	if len(s.Search) == 0 && domain != "" {
 		s.setSearch([]string{domain}, 0)
@@ -84,7 +66,7 @@ func (s *Settings) setSearch(domains []string, line int) {
 		switch {
 		case d == "":
 		case checkDomain(d) != nil:
-			s.Problems = addProblem(s.Problems, resolvConfFile, line, "search domain "+shown(d)+" is not a domain name")
+			addProblem(&s.Problems, resolvConfFile, line, "search domain "+shown(d)+" is not a domain name")
 		case len(s.Search) < maxSearch:
 			s.Search = append(s.Search, d)
 		}
@@ -97,7 +79,7 @@ func (s *Settings) setOption(option string) {
 	case "ndots":
 		s.NDots = min(leadingNumber(value), 15)
 	case "timeout":
-		s.TimeoutMS = (time.Duration(max(leadingNumber(value), 1)) * time.Second).Milliseconds()
+		s.TimeoutMS = 1000 * int64(max(leadingNumber(value), 1))
 	case "attempts":
 		s.Attempts = max(leadingNumber(value), 1)
 	case "rotate":
@@ -108,9 +90,9 @@ func (s *Settings) setOption(option string) {
 		s.UseTCP = true
 	case "no-reload":
 		s.NoReload = true
-	case "edns0", "trust-ad": // no matter for an address
+	case "edns0", "trust-ad": // do not change an address
 	default:
-		s.leave(resolvConfFile + ": options " + shown(option))
+		s.leaveToC(resolvConfFile + ": options " + shown(option))
 	}
 }
 

@@ -9,27 +9,13 @@ import (
 )
 
 const (
-	maxBehind  = 8
 	maxLinks   = 64
 	maxDomains = 16
 )
 
-// Behind is a server that a local stub forwards to.
-type Behind struct {
-	Server netip.AddrPort `json:"server"`
-	// Link is the network interface it belongs to, by name where that is known,
-	// else by number; empty = all.
-	Link string `json:"link,omitempty"`
-	// Domains are the domains that go to this link; "~" before one means that it
-	// only routes, and "~." is everything. Empty = not said.
-	Domains []string `json:"domains,omitempty"`
-	// File is where this stands.
-	File string `json:"file"`
-}
-
 // The stub addresses of systemd-resolved (systemd-resolved.service(8)); 127.0.0.54
 // forwards without answering itself.
-var resolvedStubs = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 53}), netip.AddrFrom4([4]byte{127, 0, 0, 54})}
+var resolvedStubs = []netip.Addr{netip.MustParseAddr("127.0.0.53"), netip.MustParseAddr("127.0.0.54")}
 
 // Files that list what a stub forwards to. The first is the one of
 // systemd-resolved.service(8) for programs that want the uplinks, the second is
@@ -41,7 +27,7 @@ var uplinkFiles = []string{"/run/systemd/resolve/resolv.conf", "/run/NetworkMana
 // formats are private to systemd; what is not understood is skipped.
 var linkDirs = []string{"/run/systemd/resolve/netif", "/run/systemd/netif/links"}
 
-// followStub fills in Behind when the runtime asks a stub on this machine.
+// followStub fills in the upstreams when the runtime asks a stub on this machine.
 func (s *Settings) followStub(fsys fs.FS) {
 	stub := func(n netip.AddrPort) bool { return n.Addr().Unmap().IsLoopback() }
 	if s.DefaultNameservers || !slices.ContainsFunc(s.Nameservers, stub) {
@@ -130,8 +116,7 @@ func (s *Settings) readLinks(fsys fs.FS) {
 // systemd-resolved, DNS, DOMAINS and ROUTE_DOMAINS of systemd-networkd. A server
 // may carry a port, an interface and the name in its certificate.
 func parseLink(data []byte) (servers []netip.AddrPort, domains []string) {
-	var problems []string
-	for line := range lines(data, &problems, "") {
+	for line := range lines(data, nil, "") {
 		key, value, _ := strings.Cut(line.text, "=")
 		switch key {
 		case "DNS", "SERVERS":
@@ -192,11 +177,11 @@ func linkName(fsys fs.FS, index int) string {
 	return number
 }
 
-// ownsSuffix says that a link's domains send name to it.
+// ownsSuffix reports whether a link's domains send name to it.
 func (b *Behind) ownsSuffix(name string) bool {
-	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	return slices.ContainsFunc(b.Domains, func(d string) bool {
 		d = strings.ToLower(strings.TrimPrefix(d, "~"))
-		return d != "." && (name == d || strings.HasSuffix(name, "."+d))
+		_, ok := below(lower(name), d)
+		return ok && d != "."
 	})
 }

@@ -6,11 +6,15 @@ import (
 	"strings"
 )
 
-// Hint is something generally known of a name or an address in a [Report].
+// Hint is general knowledge about a name or an address in a [Report]. It proves
+// nothing of this node.
 type Hint struct {
-	Subject string `json:"subject"` // the name or the address
-	Text    string `json:"text"`
-	Source  string `json:"source"` // the document that says so, a URL
+	// Subject is the name or the address.
+	Subject string `json:"subject"`
+	// Text is a phrase about it.
+	Text string `json:"text"`
+	// Source is the URL of the document that says so.
+	Source string `json:"source"`
 }
 
 const maxHints = 8
@@ -20,23 +24,16 @@ var knownServers = []struct {
 	addr         netip.Addr
 	text, source string
 }{
-	{netip.AddrFrom4([4]byte{127, 0, 0, 53}), "systemd-resolved's stub; see behind for what it forwards to", "https://man7.org/linux/man-pages/man8/systemd-resolved.service.8.html"},
-	{netip.AddrFrom4([4]byte{127, 0, 0, 54}), "systemd-resolved's forwarding stub", "https://man7.org/linux/man-pages/man8/systemd-resolved.service.8.html"},
-	{netip.AddrFrom4([4]byte{168, 63, 129, 16}), "Azure's platform resolver; it answers from inside a virtual network only, by the private zones linked to that network", "https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16"},
-	{netip.AddrFrom4([4]byte{169, 254, 10, 10}), "AKS LocalDNS on the node; a failure here may be that of the server it forwards to", "https://learn.microsoft.com/azure/aks/localdns-custom"},
-	{netip.AddrFrom4([4]byte{169, 254, 20, 10}), "a node-local DNS cache of the cluster, meant for pods", "https://kubernetes.io/docs/tasks/administer-cluster/nodelocaldns/"},
-	{netip.AddrFrom4([4]byte{169, 254, 25, 10}), "Kubespray's node-local DNS cache", "https://github.com/kubernetes-sigs/kubespray/blob/master/docs/advanced/dns-stack.md"},
-	{netip.AddrFrom4([4]byte{169, 254, 169, 253}), "the Amazon-provided resolver of a VPC", "https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html"},
-	{netip.AddrFrom4([4]byte{169, 254, 169, 254}), "Google Cloud's metadata server, which is the VPC's resolver", "https://cloud.google.com/compute/docs/internal-dns"},
-	{netip.AddrFrom4([4]byte{100, 100, 100, 100}), "Tailscale's MagicDNS: a VPN client has taken the node's resolver file over", "https://tailscale.com/kb/1081/magicdns"},
+	{netip.MustParseAddr("127.0.0.53"), "systemd-resolved's stub; see behind for what it forwards to", "https://man7.org/linux/man-pages/man8/systemd-resolved.service.8.html"},
+	{netip.MustParseAddr("127.0.0.54"), "systemd-resolved's forwarding stub", "https://man7.org/linux/man-pages/man8/systemd-resolved.service.8.html"},
+	{azurePlatform, "Azure's platform resolver; it answers from inside a virtual network only, by the private zones linked to that network", "https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16"},
+	{netip.MustParseAddr("169.254.10.10"), "AKS LocalDNS on the node; a failure here may be that of the server it forwards to", "https://learn.microsoft.com/azure/aks/localdns-custom"},
+	{netip.MustParseAddr("169.254.20.10"), "a node-local DNS cache of the cluster, meant for pods", "https://kubernetes.io/docs/tasks/administer-cluster/nodelocaldns/"},
+	{netip.MustParseAddr("169.254.25.10"), "Kubespray's node-local DNS cache", "https://github.com/kubernetes-sigs/kubespray/blob/master/docs/advanced/dns-stack.md"},
+	{netip.MustParseAddr("169.254.169.253"), "the Amazon-provided resolver of a VPC", "https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html"},
+	{netip.MustParseAddr("169.254.169.254"), "Google Cloud's metadata server, which is the VPC's resolver", "https://cloud.google.com/compute/docs/internal-dns"},
+	{netip.MustParseAddr("100.100.100.100"), "Tailscale's MagicDNS: a VPN client has taken the node's resolver file over", "https://tailscale.com/kb/1081/magicdns"},
 }
-
-// Google's addresses for reaching its services privately. They are public address
-// space, and still lead through a private route.
-var (
-	googlePrivate    = netip.MustParsePrefix("199.36.153.8/30")
-	googleRestricted = netip.MustParsePrefix("199.36.153.4/30")
-)
 
 const (
 	googleSource = "https://cloud.google.com/vpc/docs/configure-private-google-access"
@@ -60,8 +57,8 @@ var knownNames = []struct {
 	{[]string{".pkg.dev", ".gcr.io"}, "Google's registry; for private access its zone points to private.googleapis.com (199.36.153.8/30) or restricted.googleapis.com (199.36.153.4/30)", googleSource},
 }
 
-// hints looks the nameservers, the name, its aliases and its addresses up.
-func hints(r *Report) []Hint {
+// hintsFor looks up the nameservers, the name and its addresses.
+func hintsFor(nameservers []netip.AddrPort, name string, addrs []netip.Addr) []Hint {
 	var all []Hint
 	add := func(subject, text, source string) {
 		h := Hint{subject, text, source}
@@ -69,14 +66,14 @@ func hints(r *Report) []Hint {
 			all = append(all, h)
 		}
 	}
-	for _, n := range r.Settings.Nameservers {
+	for _, n := range nameservers {
 		for _, k := range knownServers {
 			if k.addr == n.Addr().Unmap() {
 				add(k.addr.String(), k.text, k.source)
 			}
 		}
 	}
-	name := strings.ToLower(strings.TrimSuffix(r.Name, "."))
+	name = lower(name)
 	for _, k := range knownNames {
 		if slices.ContainsFunc(k.suffixes, func(s string) bool { return strings.HasSuffix(name, s) }) {
 			add(name, k.text, k.source)
@@ -89,7 +86,7 @@ func hints(r *Report) []Hint {
 	if isS3(name) {
 		add(name, "an S3 bucket; through a gateway endpoint its addresses stay public, and a route leads them into the private network", s3Source)
 	}
-	for _, addr := range r.Addresses {
+	for _, addr := range addrs {
 		switch {
 		case googlePrivate.Contains(addr):
 			add(addr.String(), "private.googleapis.com: reached through a route inside the VPC", googleSource)
@@ -100,7 +97,7 @@ func hints(r *Report) []Hint {
 	return all
 }
 
-// isECR recognises ACCOUNT.dkr.ecr.REGION.amazonaws.com and its kin.
+// isECR recognises ACCOUNT.dkr.ecr.REGION.amazonaws.com and the like.
 func isECR(name string) bool {
 	_, rest, _ := strings.Cut(name, ".")
 	return strings.HasPrefix(rest, "dkr.ecr.") && (strings.HasSuffix(rest, ".amazonaws.com") || strings.HasSuffix(rest, ".amazonaws.com.cn")) ||
@@ -108,7 +105,7 @@ func isECR(name string) bool {
 }
 
 // isS3 recognises BUCKET.s3.REGION.amazonaws.com, BUCKET.s3.amazonaws.com and
-// their kin.
+// the like.
 func isS3(name string) bool {
 	return strings.HasSuffix(name, ".amazonaws.com") && (strings.Contains(name, ".s3.") || strings.Contains(name, ".s3-"))
 }
