@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// searchPatience is how long a silent nameserver holds up the next name of the search
-	// list. The runtime would wait its whole timeout; a check that has no longer itself
-	// would then never see the next name.
+	// searchPatience is how long a silent nameserver holds up the next name of the search list. The
+	// runtime would wait its whole timeout; a check that has no longer itself would then never see
+	// the next name.
 	searchPatience = time.Second
 	// drainTime is how long exchanges may take to return once they were told to.
 	drainTime = 100 * time.Millisecond
 )
 
-// errLimit marks the end of our own limit in a context, so that it can be told from the
-// caller's end.
+// errLimit marks the end of our own limit in a context, so that it can be told from the caller's
+// end.
 var errLimit = errors.New("dnscheck: limit reached")
 
 // asker puts one question to one nameserver.
@@ -32,8 +32,8 @@ type asker struct {
 	limit     time.Duration // of the whole check
 }
 
-// ask goes on over TCP if the answer was truncated. It returns an unsettled observation
-// if the caller's end cut it off.
+// ask goes on over TCP if the answer was truncated. It returns an unsettled observation if the
+// caller's end cut it off.
 func (k *asker) ask(ctx context.Context, server netip.AddrPort, network string, q Question) observation {
 	o := observation{Exchange: Exchange{Network: network}}
 	start := time.Now()
@@ -79,8 +79,8 @@ func (k *asker) ask(ctx context.Context, server netip.AddrPort, network string, 
 	return o
 }
 
-// failed settles o with a failure of the transport, unless it was caused by the end of
-// ctx and proves nothing: drain then says so.
+// failed settles o with a failure of the transport, unless it was caused by the end of ctx and
+// proves nothing: drain then says so.
 func (k *asker) failed(ctx context.Context, o *observation, server netip.AddrPort, err error) {
 	var timeout net.Error
 	waiting := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
@@ -101,9 +101,9 @@ func (k *asker) failed(ctx context.Context, o *observation, server netip.AddrPor
 	k.settle(o, server, 0, err)
 }
 
-// timedOut settles o with our own limit. That was a timeout of o.ElapsedMS, less than
-// the limit for a name that was asked later. It reports false and settles nothing when
-// that is too short to prove anything.
+// timedOut settles o with our own limit. That was a timeout of o.ElapsedMS, less than the limit for
+// a name that was asked later. It reports false and settles nothing when that is too short to prove
+// anything.
 func (k *asker) timedOut(o *observation, server netip.AddrPort, err error) bool {
 	waited := min(time.Duration(o.ElapsedMS)*time.Millisecond, k.limit)
 	if waited < min(searchPatience, k.limit*9/10) {
@@ -118,8 +118,8 @@ func (k *asker) timedOut(o *observation, server netip.AddrPort, err error) bool 
 	return true
 }
 
-// settle records err and its cause. Datagrams that came and were ignored by the rules
-// tell more than the timeout that the runtime runs into.
+// settle records err and its cause. Datagrams that came and were ignored by the rules tell more
+// than the timeout that the runtime runs into.
 func (k *asker) settle(o *observation, server netip.AddrPort, limit time.Duration, err error) {
 	o.settled = true
 	o.err = &classify.StageError{Stage: classify.StageLookup, Endpoint: k.host, Limit: limit, Err: err, Address: server.String()}

@@ -18,9 +18,8 @@ const (
 	maxObjects = 20000
 )
 
-// azureObject is any object of the Azure CLI that says something of DNS; its ID shows its
-// kind. Field names are matched without case, since versions differ ("aRecords",
-// "arecords").
+// azureObject is any object of the Azure CLI that says something of DNS; its ID shows its kind.
+// Field names are matched without case, since versions differ ("aRecords", "arecords").
 type azureObject struct {
 	ID, Name     string
 	AddressSpace struct{ AddressPrefixes []string }
@@ -43,8 +42,8 @@ type azureObject struct {
 	}
 }
 
-// AddAzure adds what the Azure CLI printed as JSON, one object or a list. It recognises
-// the output of
+// AddAzure adds what the Azure CLI printed as JSON, one object or a list. It recognises the output
+// of
 //
 //	az network vnet show, list
 //	az network private-dns zone show, list
@@ -53,8 +52,8 @@ type azureObject struct {
 //	az network private-endpoint show, list
 //	az dns-resolver forwarding-rule list
 //
-// by the IDs in it, and takes a list of links, records or rules for a whole one. An empty
-// list adds nothing. The error is for anything else.
+// by the IDs in it, and takes a list of links, records or rules for a whole one. An empty list adds
+// nothing. The error is for anything else.
 func (g *Given) AddAzure(data []byte) error {
 	if len(data) > maxAzure {
 		return fmt.Errorf("dnscheck: want at most %d bytes, got %d", maxAzure, len(data))
@@ -175,9 +174,9 @@ func (n *givenNames) add(texts ...string) {
 	}
 }
 
-// AddForwarders adds the conditional forwarders of the network's own DNS servers: a domain
-// and the addresses it goes to on each line, "." for everything else, "#" before a
-// comment. It is taken for the whole list. The error names the first other line.
+// AddForwarders adds the conditional forwarders of the network's own DNS servers: a domain and the
+// addresses it goes to on each line, "." for everything else, "#" before a comment. It is taken for
+// the whole list. The error names the first other line.
 func (g *Given) AddForwarders(data []byte) error {
 	if len(data) > maxFile {
 		return fmt.Errorf("dnscheck: want at most %d bytes, got %d", maxFile, len(data))

@@ -11,44 +11,43 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// defaultLimit is the time that Go's resolver gives a single exchange, so that a
-// nameserver found silent here is silent for the runtime too.
+// defaultLimit is the time that Go's resolver gives a single exchange, so that a nameserver found
+// silent here is silent for the runtime too.
 const defaultLimit = 5 * time.Second
 
-// Checker looks names up as this node's runtime would. The zero value looks at this
-// machine and asks over the network. It may be used by several goroutines.
+// Checker looks names up as this node's runtime would. The zero value looks at this machine and
+// asks over the network. It may be used by several goroutines.
 type Checker struct {
-	// FS is the node's file tree, its root the node's. nil = this machine, first in the
-	// mount namespace of its runtime, see [SourcesAt]; where resolver settings are not
-	// kept in files (Windows) the report is then inconclusive.
+	// FS is the node's file tree, its root the node's. nil = this machine, first in the mount
+	// namespace of its runtime, see [SourcesAt]; where resolver settings are not kept in files
+	// (Windows) the report is then inconclusive.
 	FS fs.FS
-	// Sources are the trees to look into, the nearest to the runtime first; the first
-	// that can be read counts. Empty = FS alone.
+	// Sources are the trees to look into, the nearest to the runtime first; the first that can be
+	// read counts. Empty = FS alone.
 	Sources []Source
 	// Exchanger asks the nameservers. nil = [Network].
 	Exchanger Exchanger
-	// Limit bounds the whole check. 0 or less = 5 s, which is the time that Go's resolver
-	// gives a single exchange.
+	// Limit bounds the whole check. 0 or less = 5 s, which is the time that Go's resolver gives a
+	// single exchange.
 	Limit time.Duration
-	// Expect are the networks in which the addresses are expected, such as those of the
-	// private endpoints. An address elsewhere is dns.public-answer, a warning. Empty = no
-	// expectation.
+	// Expect are the networks in which the addresses are expected, such as those of the private
+	// endpoints. An address elsewhere is dns.public-answer, a warning. Empty = no expectation.
 	Expect []netip.Prefix
-	// OnDecided is called at most once per check, from its goroutine, when it is known
-	// what the runtime gets while other nameservers are still being listened to: when the
-	// rules have decided, or when a nameserver has answered with addresses and those
-	// before it have been silent for half a second. The report is what was seen until
-	// then, without findings, and says so in Inconclusive. It must return soon. The report
-	// that Check returns is the final one; in rare cases (a very slow first nameserver
-	// that says something else) it differs. nil = not called.
+	// OnDecided is called at most once per check, from its goroutine, when it is known what the
+	// runtime gets while other nameservers are still being listened to: when the rules have
+	// decided, or when a nameserver has answered with addresses and those before it have been
+	// silent for half a second. The report is what was seen until then, without findings, and says
+	// so in Inconclusive. It must return soon. The report that Check returns is the final one; in
+	// rare cases (a very slow first nameserver that says something else) it differs. nil = not
+	// called.
 	OnDecided func(early *Report)
 }
 
-// Check looks name up. The name is a host name without port; an IP address is reported as
-// it is and nothing is asked.
+// Check looks name up. The name is a host name without port; an IP address is reported as it is and
+// nothing is asked.
 //
-// The error is for a name that cannot be asked for. Failures of nameservers and files are
-// in the report. When ctx ends first, the report is inconclusive and holds what was seen.
+// The error is for a name that cannot be asked for. Failures of nameservers and files are in the
+// report. When ctx ends first, the report is inconclusive and holds what was seen.
 func (c *Checker) Check(ctx context.Context, name string) (*Report, error) {
 	start := time.Now()
 	r := &Report{Name: name}
@@ -87,9 +86,9 @@ func (c *Checker) Check(ctx context.Context, name string) (*Report, error) {
 	return r, nil
 }
 
-// readFiles fills in what the node's files say and reports whether there is a nameserver
-// to ask. A file system may hang (a dead network mount), so that the reading is waited
-// for only as long as ctx lives.
+// readFiles fills in what the node's files say and reports whether there is a nameserver to ask. A
+// file system may hang (a dead network mount), so that the reading is waited for only as long as
+// ctx lives.
 func (c *Checker) readFiles(ctx context.Context, r *Report) (routes6 []byte, ok bool) {
 	done := make(chan Settings, 1)
 	go func() {
@@ -119,8 +118,8 @@ func (c *Checker) readFiles(ctx context.Context, r *Report) (routes6 []byte, ok 
 }
 
 func (c *Checker) lookup(r *Report, limit time.Duration) *lookup {
-	// A copy: an Exchanger that does not heed its context may still read it when the
-	// report already belongs to the caller.
+	// A copy: an Exchanger that does not heed its context may still read it when the report already
+	// belongs to the caller.
 	settings := r.Settings
 	l := &lookup{
 		replay:    replay{name: r.Name, settings: &settings},

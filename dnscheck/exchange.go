@@ -16,26 +16,25 @@ import (
 )
 
 const (
-	// ednsSize is the datagram size announced: what passes any path without
-	// fragments, and what Go's resolver announces too.
+	// ednsSize is the datagram size announced: what passes any path without fragments, and what
+	// Go's resolver announces too.
 	ednsSize = 1232
-	// resendAfter is when an unanswered datagram is sent once more. The runtime
-	// does so after its own timeout, 5 s by default, which would not fit into a
-	// check; an answer that merely takes longer than this is still accepted.
+	// resendAfter is when an unanswered datagram is sent once more. The runtime does so after its
+	// own timeout, 5 s by default, which would not fit into a check; an answer that merely takes
+	// longer than this is still accepted.
 	resendAfter = 2 * time.Second
 	maxStray    = 16
 )
 
-// Network is the [Exchanger] that really asks over the network. The zero value
-// is ready; it keeps no connection and no goroutine between calls.
+// Network is the [Exchanger] that really asks over the network. The zero value is ready; it keeps
+// no connection and no goroutine between calls.
 //
-// It asks for recursion, announces 1232 bytes (EDNS0, RFC 6891) and ignores
-// datagrams that do not answer the question, as Go's resolver does: they may be
-// forged, or belong to an earlier question.
+// It asks for recursion, announces 1232 bytes (EDNS0, RFC 6891) and ignores datagrams that do not
+// answer the question, as Go's resolver does: they may be forged, or belong to an earlier question.
 type Network struct{}
 
-// Exchange implements [Exchanger]. network is "udp" or "tcp". Without a deadline
-// in ctx it waits as long as ctx lives.
+// Exchange implements [Exchanger]. network is "udp" or "tcp". Without a deadline in ctx it waits as
+// long as ctx lives.
 func (Network) Exchange(ctx context.Context, server netip.AddrPort, network string, q Question) (Answer, error) {
 	qtype, ok := dns.StringToType[q.Type]
 	if !ok || qtype != dns.TypeA && qtype != dns.TypeAAAA && qtype != dns.TypeCNAME {
@@ -69,9 +68,9 @@ func (Network) Exchange(ctx context.Context, server netip.AddrPort, network stri
 	return exchangeDatagrams(ctx, conn, query, packed, func() *stray { return listenStray(server, query, packed) })
 }
 
-// exchangeDatagrams asks over a connected socket, as Go's resolver does: what
-// comes from another address never reaches it. When nothing came, the question
-// is sent once more, and by again also from a socket that hears other addresses.
+// exchangeDatagrams asks over a connected socket, as Go's resolver does: what comes from another
+// address never reaches it. When nothing came, the question is sent once more, and by again also
+// from a socket that hears other addresses.
 func exchangeDatagrams(ctx context.Context, conn net.Conn, query *dns.Msg, packed []byte, again func() *stray) (Answer, error) {
 	buf := make([]byte, ednsSize)
 	var seen Unmatched
@@ -114,8 +113,8 @@ func exchangeDatagrams(ctx context.Context, conn net.Conn, query *dns.Msg, packe
 	}
 }
 
-// readMatching reads until a datagram answers query, or the read fails. One that
-// answers it but cannot be read to its end is [ErrMalformed].
+// readMatching reads until a datagram answers query, or the read fails. One that answers it but
+// cannot be read to its end is [ErrMalformed].
 func readMatching(conn net.Conn, buf []byte, query *dns.Msg, seen *Unmatched) (*dns.Msg, error) {
 	for {
 		n, err := conn.Read(buf)
@@ -135,8 +134,8 @@ func readMatching(conn net.Conn, buf []byte, query *dns.Msg, seen *Unmatched) (*
 	}
 }
 
-// add counts a datagram that does not answer query. err is that of reading it;
-// from is zero unless another address sent it.
+// add counts a datagram that does not answer query. err is that of reading it; from is zero unless
+// another address sent it.
 func (u *Unmatched) add(reply *dns.Msg, err error, query *dns.Msg, from netip.Addr) {
 	u.Count++
 	why, ours := "", false
@@ -192,8 +191,8 @@ func listenStray(server netip.AddrPort, query *dns.Msg, packed []byte) *stray {
 			udp, ok := addr.(*net.UDPAddr)
 			reply := new(dns.Msg)
 			err = reply.Unpack(buf[:n])
-			// Only a real answer from elsewhere says something; the rest is noise that
-			// anybody could send to an open port.
+			// Only a real answer from elsewhere says something; the rest is noise that anybody
+			// could send to an open port.
 			from := netip.Addr{}
 			if ok {
 				from = udp.AddrPort().Addr().Unmap()

@@ -15,10 +15,6 @@ import (
 )
 
 const (
-	resolvConfFile = "/etc/resolv.conf"
-	nsswitchFile   = "/etc/nsswitch.conf"
-	hostsFile      = "/etc/hosts"
-
 	maxFile     = 1 << 20  // the most that is read of one file
 	maxLine     = 64 << 10 // a longer line is skipped, and that is said
 	maxProblems = 32
@@ -26,8 +22,8 @@ const (
 
 var errNotRegular = errors.New("not a regular file")
 
-// readFile reads at most maxFile bytes. A missing resolv.conf is a problem, other
-// missing files are ordinary.
+// readFile reads at most maxFile bytes. A missing resolv.conf is a problem, other missing files are
+// ordinary.
 func readFile(fsys fs.FS, file string, problems *[]string) ([]byte, time.Time, error) {
 	var changed time.Time
 	path := strings.TrimPrefix(file, "/")
@@ -74,8 +70,8 @@ type line struct {
 	text   string // never empty
 }
 
-// lines yields the lines of data that are not empty, without their ends, LF or CRLF.
-// Overlong ones are skipped and added to problems; nil = nobody wants to know.
+// lines yields the lines of data that are not empty, without their ends, LF or CRLF. Overlong ones
+// are skipped and added to problems; nil = nobody wants to know.
 func lines(data []byte, problems *[]string, file string) iter.Seq[line] {
 	return func(yield func(line) bool) {
 		for number := 1; len(data) > 0; number++ {
@@ -93,8 +89,8 @@ func lines(data []byte, problems *[]string, file string) iter.Seq[line] {
 	}
 }
 
-// fields splits at blanks. Other control characters belong to the words, so that a
-// word with one in it matches nothing.
+// fields splits at blanks. Other control characters belong to the words, so that a word with one in
+// it matches nothing.
 func fields(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' })
 }

@@ -81,8 +81,8 @@ func (j *judge) unusableAddresses() {
 	}
 }
 
-// filtered is the nameserver's own reason, if it gives one: blocked, censored, filtered,
-// prohibited (RFC 8914 sections 4.16 to 4.19).
+// filtered is the nameserver's own reason, if it gives one: blocked, censored, filtered, prohibited
+// (RFC 8914 sections 4.16 to 4.19).
 func (j *judge) filtered() string {
 	if j.report.From != fromDNS {
 		return ""
@@ -95,8 +95,8 @@ func (j *judge) filtered() string {
 	return ""
 }
 
-// publicAnswer tells of an address that should be private: by what the caller expects, by
-// the CNAME chain, or by what another nameserver says.
+// publicAnswer tells of an address that should be private: by what the caller expects, by the CNAME
+// chain, or by what another nameserver says.
 func (j *judge) publicAnswer() {
 	if len(j.expect) > 0 {
 		j.outsideExpected()
@@ -156,14 +156,14 @@ func (j *judge) outsideExpected() {
 		j.report.Name, joined(outside), strings.Join(networks, ", "))
 }
 
-// CompareHosts looks at the hosts of one pull together: where some names of one service
-// are private and one is public, its private record was probably forgotten. Names belong
-// to one service when they share the registered domain (corp.test), or begin alike below
-// a provider's domain, as REG.azurecr.io and REG.REGION.data.azurecr.io do. Hosts of
-// other domains (an object store, a content network) are not judged.
+// CompareHosts looks at the hosts of one pull together: where some names of one service are private
+// and one is public, its private record was probably forgotten. Names belong to one service when
+// they share the registered domain (corp.test), or begin alike below a provider's domain, as
+// REG.azurecr.io and REG.REGION.data.azurecr.io do. Hosts of other domains (an object store, a
+// content network) are not judged.
 //
-// Reports that already hold dns.public-answer, and nil ones, are passed over. The
-// findings are warnings, likely only, and each names the public host.
+// Reports that already hold dns.public-answer, and nil ones, are passed over. The findings are
+// warnings, likely only, and each names the public host.
 func CompareHosts(reports []*Report) []classify.Finding {
 	var all []classify.Finding
 	for _, r := range reports {
@@ -229,8 +229,8 @@ func (j *judge) absolute() []netip.Addr {
 	return nil
 }
 
-// onlyIPv6 tells of a name that has IPv6 addresses only, on a node whose table has no
-// route to any of them. Package reach asks the kernel itself.
+// onlyIPv6 tells of a name that has IPv6 addresses only, on a node whose table has no route to any
+// of them. Package reach asks the kernel itself.
 func (j *judge) onlyIPv6() {
 	usable := j.report.Usable()
 	if j.routes6 == nil || len(usable) == 0 || slices.ContainsFunc(usable, func(a netip.Addr) bool { return a.Is4() || a.IsLoopback() }) {
@@ -252,9 +252,9 @@ const (
 	routeReject = 0x200 // RTF_REJECT of linux/route.h
 )
 
-// parseIPv6Routes reads the destinations of /proc/net/ipv6_route: 32 hex digits, the
-// length of the prefix in hex, six more fields, flags, device. Routes that refuse, and
-// lines that do not look like a route, are left out.
+// parseIPv6Routes reads the destinations of /proc/net/ipv6_route: 32 hex digits, the length of the
+// prefix in hex, six more fields, flags, device. Routes that refuse, and lines that do not look
+// like a route, are left out.
 func parseIPv6Routes(data []byte) []netip.Prefix {
 	var routes []netip.Prefix
 	for line := range lines(data, nil, "") {

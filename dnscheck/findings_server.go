@@ -18,9 +18,8 @@ type serverFault struct {
 	shown    bool // the runtime prints it
 }
 
-// nameservers tells the faults of each nameserver. They are failures only where no
-// nameserver settled the question for the runtime; a denial is one when the runtime is
-// left with it.
+// nameservers tells the faults of each nameserver. They are failures only where no nameserver
+// settled the question for the runtime; a denial is one when the runtime is left with it.
 func (j *judge) nameservers() {
 	nothing := j.gotNothing() && j.report.Settings.usesDNS()
 	shownServer, shownFamily := j.decided.shown()

@@ -11,11 +11,10 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// Given is what an administrator can read out of a virtual network's DNS without a node:
-// its DNS servers, private zones with links and records, forwarders and private
-// endpoints. [Given.AddAzure] and [Given.AddForwarders] fill it, and [Given.Judge] derives
-// which view the nodes of a network would get. Nothing is asked; the zero value knows
-// nothing.
+// Given is what an administrator can read out of a virtual network's DNS without a node: its DNS
+// servers, private zones with links and records, forwarders and private endpoints. [Given.AddAzure]
+// and [Given.AddForwarders] fill it, and [Given.Judge] derives which view the nodes of a network
+// would get. Nothing is asked; the zero value knows nothing.
 type Given struct {
 	networks       []givenNetwork
 	zones          []givenZone
@@ -43,8 +42,8 @@ type givenLink struct {
 	fallback bool   // a name that the zone does not hold is looked up publicly
 }
 
-// givenNames is a record of a zone, a forwarder (a domain, "." = everything, and its
-// targets) or the name of a private endpoint.
+// givenNames is a record of a zone, a forwarder (a domain, "." = everything, and its targets) or
+// the name of a private endpoint.
 type givenNames struct {
 	name      string
 	addresses []netip.Addr
@@ -66,9 +65,8 @@ type GivenReport struct {
 type GivenHost struct {
 	// Name is the host.
 	Name string `json:"name"`
-	// View is "private" (the record of a private zone), "public" (the public DNS),
-	// "nxdomain" (a private zone denies the name) or "not known" (the given settings do
-	// not tell).
+	// View is "private" (the record of a private zone), "public" (the public DNS), "nxdomain" (a
+	// private zone denies the name) or "not known" (the given settings do not tell).
 	View string `json:"view"`
 	// Zone is the private zone that is meant for the name; empty = none is given.
 	Zone string `json:"zone,omitempty"`
@@ -90,15 +88,14 @@ const (
 // Findings returns the faults, in the order of the hosts.
 func (r *GivenReport) Findings() []classify.Finding { return slices.Clone(r.findings) }
 
-// Judge derives what the nodes of a network, given by ID or name, would get for hosts: the
-// registry and every data endpoint. Names of private endpoints that begin like one of the
-// hosts are added, since a pull needs them too. started is when the oldest node booted,
-// changed when the network's DNS servers were last set; a zero of either leaves that
-// question out. The error is for a network that was not given, and for a host that is no
-// host name.
+// Judge derives what the nodes of a network, given by ID or name, would get for hosts: the registry
+// and every data endpoint. Names of private endpoints that begin like one of the hosts are added,
+// since a pull needs them too. started is when the oldest node booted, changed when the network's
+// DNS servers were last set; a zero of either leaves that question out. The error is for a network
+// that was not given, and for a host that is no host name.
 //
-// It proves nothing about a node: settings may not have reached it, and DNS servers may do
-// other than what is given.
+// It proves nothing about a node: settings may not have reached it, and DNS servers may do other
+// than what is given.
 func (g *Given) Judge(network string, hosts []string, started, changed time.Time) (*GivenReport, error) {
 	at := slices.IndexFunc(g.networks, func(n givenNetwork) bool {
 		return network != "" && (strings.EqualFold(n.id, network) || strings.EqualFold(n.name, network))
@@ -235,8 +232,8 @@ func (j *givenJudge) stale(zone *givenZone, rec givenNames) {
 	}
 }
 
-// zone finds the zone that is meant for the host, and its record there: a zone that holds
-// the name itself, else the private-link zone of its public one. The longest wins.
+// zone finds the zone that is meant for the host, and its record there: a zone that holds the name
+// itself, else the private-link zone of its public one. The longest wins.
 func (j *givenJudge) zone() (best *givenZone, record string) {
 	length := 0
 	for i := range j.given.zones {
@@ -249,8 +246,8 @@ func (j *givenJudge) zone() (best *givenZone, record string) {
 	return best, record
 }
 
-// resolving is the network by whose links the name is looked up. nil = the view is settled
-// without, or not known.
+// resolving is the network by whose links the name is looked up. nil = the view is settled without,
+// or not known.
 func (j *givenJudge) resolving(zone *givenZone) *givenNetwork {
 	net := j.network
 	if len(net.servers) == 0 || slices.Contains(net.servers, azurePlatform) {

@@ -8,15 +8,14 @@ import (
 )
 
 const (
-	// sidePatience is how long side checks are waited for once everything else is
-	// answered.
+	// sidePatience is how long side checks are waited for once everything else is answered.
 	sidePatience = time.Second
 	// tickTime is how often the patience is looked at.
 	tickTime = 100 * time.Millisecond
 )
 
-// lookup asks every nameserver for every name that is needed, and keeps what came. Its
-// fields are written by the goroutine of run alone.
+// lookup asks every nameserver for every name that is needed, and keeps what came. Its fields are
+// written by the goroutine of run alone.
 type lookup struct {
 	replay
 	asker
@@ -39,8 +38,8 @@ type event struct {
 	keep        func(observation)
 }
 
-// searchNames is the list of full names that Go asks for in turn until one has an
-// address: net's nameList.
+// searchNames is the list of full names that Go asks for in turn until one has an address: net's
+// nameList.
 func searchNames(name string, s *Settings) []string {
 	if strings.HasSuffix(name, ".") {
 		return []string{name}
@@ -63,8 +62,7 @@ func searchNames(name string, s *Settings) []string {
 
 // run asks until everything is answered or ctx ends.
 func (l *lookup) run(ctx context.Context) {
-	// Room for every event, so that nobody waits for a reader, not even one that ends
-	// after run.
+	// Room for every event, so that nobody waits for a reader, not even one that ends after run.
 	l.events = make(chan event, (len(l.names)+1)*len(l.settings.Nameservers)*int(families)+maxSideChecks)
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -121,8 +119,8 @@ func (l *lookup) take(ev event) {
 	ev.keep(ev.observation)
 }
 
-// takeUntil takes what still comes until done, for drainTime at most: an Exchanger may
-// not heed its context.
+// takeUntil takes what still comes until done, for drainTime at most: an Exchanger may not heed its
+// context.
 func (l *lookup) takeUntil(done func() bool) {
 	timer := time.NewTimer(drainTime)
 	defer timer.Stop()
@@ -136,8 +134,8 @@ func (l *lookup) takeUntil(done func() bool) {
 	}
 }
 
-// tellDecided calls decided once it is known what the runtime gets while nameservers are
-// still being listened to. One that is silent for decidedPatience is taken for dead then.
+// tellDecided calls decided once it is known what the runtime gets while nameservers are still
+// being listened to. One that is silent for decidedPatience is taken for dead then.
 func (l *lookup) tellDecided() {
 	if l.decided == nil || l.open == 0 {
 		return
@@ -179,9 +177,9 @@ func (l *lookup) drain(ctx context.Context) {
 	}
 }
 
-// wantsNext reports whether the runtime goes on to the next name: the last one gave no
-// address. A silent nameserver is not waited for longer than searchPatience, provided
-// that another has said something.
+// wantsNext reports whether the runtime goes on to the next name: the last one gave no address. A
+// silent nameserver is not waited for longer than searchPatience, provided that another has said
+// something.
 func (l *lookup) wantsNext() bool {
 	if len(l.rounds) == len(l.names) {
 		return false

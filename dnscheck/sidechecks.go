@@ -17,8 +17,8 @@ const maxSideChecks = 64
 
 const notAnswered = "not answered before this check ended"
 
-// sideChecks are the questions that explain an outcome, and their answers. They never
-// change what the runtime is said to get.
+// sideChecks are the questions that explain an outcome, and their answers. They never change what
+// the runtime is said to get.
 type sideChecks struct {
 	open, asked int
 
@@ -103,8 +103,8 @@ func (l *lookup) askExtra(ctx context.Context, server netip.AddrPort, network st
 	}()
 }
 
-// askPlatform asks Azure's platform resolver for a name of Azure's private link that
-// does not come out private.
+// askPlatform asks Azure's platform resolver for a name of Azure's private link that does not come
+// out private.
 func (l *lookup) askPlatform(ctx context.Context) {
 	d := l.decide(false)
 	if !d.decided || l.side.platform != nil || slices.ContainsFunc(l.settings.Nameservers, func(n netip.AddrPort) bool { return n.Addr() == azurePlatform }) {
@@ -123,8 +123,8 @@ func (l *lookup) askPlatform(ctx context.Context) {
 	}
 }
 
-// followChain follows the CNAMEs of name link by link: a resolver that runs into a loop
-// or a dead end answers SERVFAIL for the whole.
+// followChain follows the CNAMEs of name link by link: a resolver that runs into a loop or a dead
+// end answers SERVFAIL for the whole.
 func (l *lookup) followChain(ctx context.Context, server netip.AddrPort, name string) {
 	l.askExtra(ctx, server, l.network(), Question{Name: name, Type: "CNAME"}, func(o observation) {
 		if o.Answer == nil || len(o.Answer.CNAMEs) == 0 {
@@ -138,8 +138,8 @@ func (l *lookup) followChain(ctx context.Context, server netip.AddrPort, name st
 	})
 }
 
-// askSearched compares the answer of a search domain with that to the name itself, and
-// with what the domain says to a name that nobody can have registered.
+// askSearched compares the answer of a search domain with that to the name itself, and with what
+// the domain says to a name that nobody can have registered.
 func (l *lookup) askSearched(ctx context.Context) {
 	if l.searched != "" || !strings.Contains(strings.TrimSuffix(l.name, "."), ".") {
 		return
@@ -190,8 +190,8 @@ func (l *lookup) refine() {
 	}
 }
 
-// dnssecFailed reports whether SERVFAIL comes from DNSSEC: the server says so itself, or
-// it answers once it is told not to check.
+// dnssecFailed reports whether SERVFAIL comes from DNSSEC: the server says so itself, or it answers
+// once it is told not to check.
 func (l *lookup) dnssecFailed(server int, a *Answer) bool {
 	for _, e := range a.Extended {
 		if 5 <= e.Code && e.Code <= 12 { // RFC 8914 sections 4.6 to 4.13

@@ -20,21 +20,20 @@ import (
 type Source struct {
 	// Name says in words whose tree it is: "runtime containerd (process 812)".
 	Name string
-	// FS is the tree, its root the node's. Symbolic links are followed by FS alone: a
-	// tree under a mounted host root has to keep absolute ones inside of itself.
+	// FS is the tree, its root the node's. Symbolic links are followed by FS alone: a tree under a
+	// mounted host root has to keep absolute ones inside of itself.
 	FS fs.FS
 }
 
-// SourcesAt lists the trees in which the runtime's resolver files may stand, the
-// nearest to the runtime first: the mount namespace of its process, found in the
-// proc directory below root, then root itself. root is where the node's file tree is
-// mounted; "" or "/" = this machine. It is empty where settings are not kept in files
-// (Windows), and where root cannot be read.
+// SourcesAt lists the trees in which the runtime's resolver files may stand, the nearest to the
+// runtime first: the mount namespace of its process, found in the proc directory below root, then
+// root itself. root is where the node's file tree is mounted; "" or "/" = this machine. It is empty
+// where settings are not kept in files (Windows), and where root cannot be read.
 //
-// A runtime may live in a mount namespace of its own (a snap, a container, a virtual
-// machine's guest) and then reads another resolv.conf than the host. Reading it takes
-// the rights of a debugger of that process, proc_pid_root(5); without them the host's
-// files count, and nothing says so: the process was not seen either.
+// A runtime may live in a mount namespace of its own (a snap, a container, a virtual machine's
+// guest) and then reads another resolv.conf than the host. Reading it takes the rights of a
+// debugger of that process, proc_pid_root(5); without them the host's files count, and nothing says
+// so: the process was not seen either.
 func SourcesAt(root string) []Source {
 	switch runtime.GOOS {
 	case "windows", "plan9", "js", "wasip1":
@@ -59,9 +58,9 @@ func SourcesAt(root string) []Source {
 	return append(sources, Source{name, tree})
 }
 
-// ReadSettings reads /etc/resolv.conf, /etc/nsswitch.conf and /etc/hosts, as far as
-// they are there, from the first of the trees that can be read; the others become
-// [Settings.Views]. It never fails: what could not be read is in [Settings.Problems].
+// ReadSettings reads /etc/resolv.conf, /etc/nsswitch.conf and /etc/hosts, as far as they are there,
+// from the first of the trees that can be read; the others become [Settings.Views]. It never fails:
+// what could not be read is in [Settings.Problems].
 func ReadSettings(sources []Source) Settings {
 	return readSettings(sources, maxHostsEntries, func([]string) bool { return true })
 }
@@ -75,8 +74,8 @@ func readSettings(sources []Source, limit int, keep func(names []string) bool) S
 	var problems []string
 	chosen := 0
 	for ; chosen < len(sources)-1; chosen++ {
-		// Only a tree that cannot be entered is passed over: a missing file in it is
-		// what the runtime finds, too.
+		// Only a tree that cannot be entered is passed over: a missing file in it is what the
+		// runtime finds, too.
 		_, err := fs.Stat(sources[chosen].FS, "etc")
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			break
@@ -137,8 +136,8 @@ func readTree(fsys fs.FS, problems []string) (s Settings, hosts []byte, hostsCha
 	return s, hosts, hostsChanged
 }
 
-// nodeDomain is what follows the first dot of the node's own name, the search list of
-// Go when the file has none; "" = none, or not readable.
+// nodeDomain is what follows the first dot of the node's own name, the search list of Go when the
+// file has none; "" = none, or not readable.
 func nodeDomain(fsys fs.FS) string {
 	data, _, err := readBounded(fsys, "etc/hostname")
 	if err != nil {
@@ -149,8 +148,8 @@ func nodeDomain(fsys fs.FS) string {
 	return domain
 }
 
-// looksLikePod recognises the search list that a kubelet writes for a pod with
-// dnsPolicy ClusterFirst: NAMESPACE.svc.DOMAIN and svc.DOMAIN.
+// looksLikePod recognises the search list that a kubelet writes for a pod with dnsPolicy
+// ClusterFirst: NAMESPACE.svc.DOMAIN and svc.DOMAIN.
 func looksLikePod(search []string) bool {
 	for _, d := range search {
 		if (d == "svc" || strings.HasPrefix(d, "svc.")) &&

@@ -13,18 +13,18 @@ const (
 	maxDomains = 16
 )
 
-// The stub addresses of systemd-resolved (systemd-resolved.service(8)); 127.0.0.54
-// forwards without answering itself.
+// The stub addresses of systemd-resolved (systemd-resolved.service(8)); 127.0.0.54 forwards without
+// answering itself.
 var resolvedStubs = []netip.Addr{netip.MustParseAddr("127.0.0.53"), netip.MustParseAddr("127.0.0.54")}
 
-// Files that list what a stub forwards to. The first is the one of
-// systemd-resolved.service(8) for programs that want the uplinks, the second is
-// NetworkManager's when a local dnsmasq stands before them (NetworkManager.conf(5)).
+// Files that list what a stub forwards to. The first is the one of systemd-resolved.service(8) for
+// programs that want the uplinks, the second is NetworkManager's when a local dnsmasq stands before
+// them (NetworkManager.conf(5)).
 var uplinkFiles = []string{"/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf"}
 
-// Where systemd keeps the settings per link: of systemd-resolved (set over its
-// bus, as VPN clients do) and of systemd-networkd (from its files or a lease). The
-// formats are private to systemd; what is not understood is skipped.
+// Where systemd keeps the settings per link: of systemd-resolved (set over its bus, as VPN clients
+// do) and of systemd-networkd (from its files or a lease). The formats are private to systemd; what
+// is not understood is skipped.
 var linkDirs = []string{"/run/systemd/resolve/netif", "/run/systemd/netif/links"}
 
 // followStub fills in the upstreams when the runtime asks a stub on this machine.
@@ -55,8 +55,7 @@ func (s *Settings) followStub(fsys fs.FS) {
 	}
 }
 
-// parseUplinks is parseResolvConf without the limit of three: no resolver reads
-// this file.
+// parseUplinks is parseResolvConf without the limit of three: no resolver reads this file.
 func parseUplinks(data []byte) Settings {
 	s := parseResolvConf(data, "")
 	if s.DefaultNameservers {
@@ -112,9 +111,9 @@ func (s *Settings) readLinks(fsys fs.FS) {
 	}
 }
 
-// parseLink reads "DNS=10.20.0.4 fe80::1%2" and the like: SERVERS and DOMAINS of
-// systemd-resolved, DNS, DOMAINS and ROUTE_DOMAINS of systemd-networkd. A server
-// may carry a port, an interface and the name in its certificate.
+// parseLink reads "DNS=10.20.0.4 fe80::1%2" and the like: SERVERS and DOMAINS of systemd-resolved,
+// DNS, DOMAINS and ROUTE_DOMAINS of systemd-networkd. A server may carry a port, an interface and
+// the name in its certificate.
 func parseLink(data []byte) (servers []netip.AddrPort, domains []string) {
 	for line := range lines(data, nil, "") {
 		key, value, _ := strings.Cut(line.text, "=")
