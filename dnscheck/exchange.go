@@ -70,7 +70,7 @@ func (Network) Exchange(ctx context.Context, server netip.AddrPort, network stri
 
 // exchangeDatagrams asks over a connected socket, as Go's resolver does: what comes from another
 // address never reaches it. When nothing came, the question is sent once more, and by again also
-// from a socket that hears other addresses.
+// from a socket that receives from other addresses.
 func exchangeDatagrams(ctx context.Context, conn net.Conn, query *dns.Msg, packed []byte, again func() *stray) (Answer, error) {
 	buf := make([]byte, ednsSize)
 	var seen Unmatched
@@ -161,11 +161,11 @@ func (u *Unmatched) add(reply *dns.Msg, err error, query *dns.Msg, from netip.Ad
 	}
 }
 
-// stray is a socket that is not connected, and so hears whoever answers.
+// stray is a socket that is not connected, and so receives answers from anybody.
 type stray struct {
 	conn  net.PacketConn
 	done  chan struct{}
-	heard chan struct{} // closed when seen first holds something
+	first chan struct{} // closed when seen first holds something
 	seen  Unmatched
 }
 
@@ -179,7 +179,7 @@ func listenStray(server netip.AddrPort, query *dns.Msg, packed []byte) *stray {
 		_ = conn.Close()
 		return nil
 	}
-	s := &stray{conn: conn, done: make(chan struct{}), heard: make(chan struct{})}
+	s := &stray{conn: conn, done: make(chan struct{}), first: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		buf := make([]byte, ednsSize)
@@ -199,7 +199,7 @@ func listenStray(server netip.AddrPort, query *dns.Msg, packed []byte) *stray {
 			}
 			if err == nil && from.IsValid() && from.WithZone("") != server.Addr().Unmap().WithZone("") && answers(reply, query) {
 				if s.seen.add(reply, nil, query, from); s.seen.Count == 1 {
-					close(s.heard)
+					close(s.first)
 				}
 			}
 		}
@@ -207,7 +207,7 @@ func listenStray(server netip.AddrPort, query *dns.Msg, packed []byte) *stray {
 	return s
 }
 
-// close ends the listening and adds what was heard to seen.
+// close ends the listening and adds what came to seen.
 func (s *stray) close(seen *Unmatched) {
 	_ = s.conn.Close()
 	<-s.done

@@ -17,10 +17,13 @@ const (
 // answering itself.
 var resolvedStubs = []netip.Addr{netip.MustParseAddr("127.0.0.53"), netip.MustParseAddr("127.0.0.54")}
 
-// Files that list what a stub forwards to. The first is the one of systemd-resolved.service(8) for
-// programs that want the uplinks, the second is NetworkManager's when a local dnsmasq stands before
-// them (NetworkManager.conf(5)).
-var uplinkFiles = []string{"/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf"}
+// Files that list the upstreams of a stub: that of systemd-resolved.service(8) for programs that
+// want the uplinks, and NetworkManager's when a local dnsmasq stands before them
+// (NetworkManager.conf(5)).
+const (
+	resolvedUplinks = "/run/systemd/resolve/resolv.conf"
+	managerUplinks  = "/run/NetworkManager/no-stub-resolv.conf"
+)
 
 // Where systemd keeps the settings per link: of systemd-resolved (set over its bus, as VPN clients
 // do) and of systemd-networkd (from its files or a lease). The formats are private to systemd; what
@@ -29,19 +32,20 @@ var linkDirs = []string{"/run/systemd/resolve/netif", "/run/systemd/netif/links"
 
 // followStub fills in the upstreams when the runtime asks a stub on this machine.
 func (s *Settings) followStub(fsys fs.FS) {
-	stub := func(n netip.AddrPort) bool { return n.Addr().Unmap().IsLoopback() }
-	if s.DefaultNameservers || !slices.ContainsFunc(s.Nameservers, stub) {
+	var stubs []netip.Addr
+	for _, n := range s.Nameservers {
+		if a := n.Addr().Unmap(); a.IsLoopback() {
+			stubs = append(stubs, a)
+		}
+	}
+	if s.DefaultNameservers || len(stubs) == 0 {
 		return
 	}
-	resolved := slices.ContainsFunc(s.Nameservers, func(n netip.AddrPort) bool { return slices.Contains(resolvedStubs, n.Addr().Unmap()) })
-	for i, file := range uplinkFiles {
-		if resolved != (i == 0) {
-			continue
-		}
-		data, _, err := readBounded(fsys, strings.TrimPrefix(file, "/"))
-		if err != nil {
-			continue
-		}
+	resolved, file := overlap(stubs, resolvedStubs), managerUplinks
+	if resolved {
+		file = resolvedUplinks
+	}
+	if data, _, err := readBounded(fsys, strings.TrimPrefix(file, "/")); err == nil {
 		up := parseUplinks(data)
 		if len(s.Views) < maxViews && len(up.Nameservers) > 0 {
 			s.Views = append(s.Views, View{s.Source, file, up.Nameservers[:min(len(up.Nameservers), maxNameservers)], up.Search})
