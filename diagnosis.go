@@ -129,7 +129,7 @@ func (d *diagnosis) read() files {
 	if f.view, f.viewErr = d.opts.Node.resolve(d.opts.Runtime); f.viewErr != nil {
 		return f
 	}
-	f.settings = dnscheck.ReadSettingsFrom(f.view.files)
+	f.settings = dnscheck.ReadSettings(f.view.files)
 	f.kubelet = d.kubelet(f.view)
 	rt := f.view.runtime
 	if f.view.FS != nil && f.view.way() == endpoints.WayContainerd {

@@ -9,53 +9,43 @@ import (
 )
 
 const (
-	maxBehind  = 8
 	maxLinks   = 64
 	maxDomains = 16
 )
 
-// Behind is a server that a local stub forwards to.
-type Behind struct {
-	Server netip.AddrPort `json:"server"`
-	// Link is the network interface it belongs to, by name where that is known,
-	// else by number; empty = all.
-	Link string `json:"link,omitempty"`
-	// Domains are the domains that go to this link; "~" before one means that it
-	// only routes, and "~." is everything. Empty = not said.
-	Domains []string `json:"domains,omitempty"`
-	// File is where this stands.
-	File string `json:"file"`
-}
+// The stub addresses of systemd-resolved (systemd-resolved.service(8)); 127.0.0.54 forwards without
+// answering itself.
+var resolvedStubs = []netip.Addr{netip.MustParseAddr("127.0.0.53"), netip.MustParseAddr("127.0.0.54")}
 
-// The stub addresses of systemd-resolved (systemd-resolved.service(8)); 127.0.0.54
-// forwards without answering itself.
-var resolvedStubs = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 53}), netip.AddrFrom4([4]byte{127, 0, 0, 54})}
+// Files that list the upstreams of a stub: that of systemd-resolved.service(8) for programs that
+// want the uplinks, and NetworkManager's when a local dnsmasq stands before them
+// (NetworkManager.conf(5)).
+const (
+	resolvedUplinks = "/run/systemd/resolve/resolv.conf"
+	managerUplinks  = "/run/NetworkManager/no-stub-resolv.conf"
+)
 
-// Files that list what a stub forwards to. The first is the one of
-// systemd-resolved.service(8) for programs that want the uplinks, the second is
-// NetworkManager's when a local dnsmasq stands before them (NetworkManager.conf(5)).
-var uplinkFiles = []string{"/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf"}
-
-// Where systemd keeps the settings per link: of systemd-resolved (set over its
-// bus, as VPN clients do) and of systemd-networkd (from its files or a lease). The
-// formats are private to systemd; what is not understood is skipped.
+// Where systemd keeps the settings per link: of systemd-resolved (set over its bus, as VPN clients
+// do) and of systemd-networkd (from its files or a lease). The formats are private to systemd; what
+// is not understood is skipped.
 var linkDirs = []string{"/run/systemd/resolve/netif", "/run/systemd/netif/links"}
 
-// followStub fills in Behind when the runtime asks a stub on this machine.
+// followStub fills in the upstreams when the runtime asks a stub on this machine.
 func (s *Settings) followStub(fsys fs.FS) {
-	stub := func(n netip.AddrPort) bool { return n.Addr().Unmap().IsLoopback() }
-	if s.DefaultNameservers || !slices.ContainsFunc(s.Nameservers, stub) {
+	var stubs []netip.Addr
+	for _, n := range s.Nameservers {
+		if a := n.Addr().Unmap(); a.IsLoopback() {
+			stubs = append(stubs, a)
+		}
+	}
+	if s.DefaultNameservers || len(stubs) == 0 {
 		return
 	}
-	resolved := slices.ContainsFunc(s.Nameservers, func(n netip.AddrPort) bool { return slices.Contains(resolvedStubs, n.Addr().Unmap()) })
-	for i, file := range uplinkFiles {
-		if resolved != (i == 0) {
-			continue
-		}
-		data, _, err := readBounded(fsys, strings.TrimPrefix(file, "/"))
-		if err != nil {
-			continue
-		}
+	resolved, file := overlap(stubs, resolvedStubs), managerUplinks
+	if resolved {
+		file = resolvedUplinks
+	}
+	if data, _, err := readBounded(fsys, strings.TrimPrefix(file, "/")); err == nil {
 		up := parseUplinks(data)
 		if len(s.Views) < maxViews && len(up.Nameservers) > 0 {
 			s.Views = append(s.Views, View{s.Source, file, up.Nameservers[:min(len(up.Nameservers), maxNameservers)], up.Search})
@@ -69,8 +59,7 @@ func (s *Settings) followStub(fsys fs.FS) {
 	}
 }
 
-// parseUplinks is parseResolvConf without the limit of three: no resolver reads
-// this file.
+// parseUplinks is parseResolvConf without the limit of three: no resolver reads this file.
 func parseUplinks(data []byte) Settings {
 	s := parseResolvConf(data, "")
 	if s.DefaultNameservers {
@@ -126,12 +115,11 @@ func (s *Settings) readLinks(fsys fs.FS) {
 	}
 }
 
-// parseLink reads "DNS=10.20.0.4 fe80::1%2" and the like: SERVERS and DOMAINS of
-// systemd-resolved, DNS, DOMAINS and ROUTE_DOMAINS of systemd-networkd. A server
-// may carry a port, an interface and the name in its certificate.
+// parseLink reads "DNS=10.20.0.4 fe80::1%2" and the like: SERVERS and DOMAINS of systemd-resolved,
+// DNS, DOMAINS and ROUTE_DOMAINS of systemd-networkd. A server may carry a port, an interface and
+// the name in its certificate.
 func parseLink(data []byte) (servers []netip.AddrPort, domains []string) {
-	var problems []string
-	for line := range lines(data, &problems, "") {
+	for line := range lines(data, nil, "") {
 		key, value, _ := strings.Cut(line.text, "=")
 		switch key {
 		case "DNS", "SERVERS":
@@ -192,11 +180,11 @@ func linkName(fsys fs.FS, index int) string {
 	return number
 }
 
-// ownsSuffix says that a link's domains send name to it.
+// ownsSuffix reports whether a link's domains send name to it.
 func (b *Behind) ownsSuffix(name string) bool {
-	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	return slices.ContainsFunc(b.Domains, func(d string) bool {
 		d = strings.ToLower(strings.TrimPrefix(d, "~"))
-		return d != "." && (name == d || strings.HasSuffix(name, "."+d))
+		_, ok := below(lower(name), d)
+		return ok && d != "."
 	})
 }
