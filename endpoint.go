@@ -240,7 +240,7 @@ func (e *ladder) segments() tlsauth.SegmentDialer {
 		if e.via == nil {
 			return reach.System{}
 		}
-	case reach.SegmentDialer:
+	case tlsauth.SegmentDialer:
 		if e.via == nil { // through a proxy the path is the proxy's
 			return d
 		}

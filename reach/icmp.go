@@ -9,12 +9,15 @@ import (
 type ICMP struct {
 	// From is who answered; zero = the system does not say.
 	From netip.Addr `json:"from,omitzero"`
-	// Kind is one of the ICMP constants, the same for both families.
+	// Kind names type and code, alike for both families: "net-unreachable",
+	// "host-unreachable", "port-unreachable", "protocol-unreachable",
+	// "admin-prohibited" (a filter rule), "reject-route", "too-big",
+	// "time-exceeded" (a trace, else a routing loop) or "other".
 	Kind string `json:"kind"`
 	// Type and Code are the numbers of RFC 792 or RFC 4443.
 	Type int `json:"type"`
 	Code int `json:"code"`
-	// MTU, in bytes, stands in an answer of kind [ICMPTooBig]; 0 = none.
+	// MTU, in bytes, stands in an answer of kind "too-big"; 0 = none.
 	MTU int `json:"mtu,omitempty"`
 	// Own: this machine's own kernel said it, because nobody on its link
 	// answered for the next hop.
@@ -23,65 +26,65 @@ type ICMP struct {
 
 // The values of [ICMP.Kind].
 const (
-	ICMPNetUnreachable      = "net-unreachable"      // the router has no route
-	ICMPHostUnreachable     = "host-unreachable"     // the last router finds nobody there, or says so by rule
-	ICMPPortUnreachable     = "port-unreachable"     // nothing listens, or a REJECT rule
-	ICMPProtocolUnreachable = "protocol-unreachable" // TCP is not spoken there
-	ICMPAdminProhibited     = "admin-prohibited"     // a filter rule
-	ICMPRejectRoute         = "reject-route"         // a route that refuses
-	ICMPTooBig              = "too-big"              // the packet does not fit the next link
-	ICMPTimeExceeded        = "time-exceeded"        // the hop count ran out: a trace, else a routing loop
-	ICMPOther               = "other"
+	icmpNetUnreachable      = "net-unreachable"      // the router has no route
+	icmpHostUnreachable     = "host-unreachable"     // the last router finds nobody there, or says so by rule
+	icmpPortUnreachable     = "port-unreachable"     // nothing listens, or a REJECT rule
+	icmpProtocolUnreachable = "protocol-unreachable" // TCP is not spoken there
+	icmpAdminProhibited     = "admin-prohibited"     // a filter rule
+	icmpRejectRoute         = "reject-route"         // a route that refuses
+	icmpTooBig              = "too-big"              // the packet does not fit the next link
+	icmpTimeExceeded        = "time-exceeded"        // the hop count ran out: a trace, else a routing loop
+	icmpOther               = "other"
 )
 
 // icmp4Kind names the types of RFC 792 and RFC 1812.
 func icmp4Kind(typ, code int) string {
 	switch {
 	case typ == 11 && code == 0:
-		return ICMPTimeExceeded
+		return icmpTimeExceeded
 	case typ != 3:
-		return ICMPOther
+		return icmpOther
 	}
 	switch code {
 	case 0, 6, 8, 11:
-		return ICMPNetUnreachable
+		return icmpNetUnreachable
 	case 1, 7, 12:
-		return ICMPHostUnreachable
+		return icmpHostUnreachable
 	case 2:
-		return ICMPProtocolUnreachable
+		return icmpProtocolUnreachable
 	case 3:
-		return ICMPPortUnreachable
+		return icmpPortUnreachable
 	case 4:
-		return ICMPTooBig
+		return icmpTooBig
 	case 9, 10, 13:
-		return ICMPAdminProhibited
+		return icmpAdminProhibited
 	}
-	return ICMPOther
+	return icmpOther
 }
 
 // icmp6Kind names the types of RFC 4443.
 func icmp6Kind(typ, code int) string {
 	switch {
 	case typ == 2:
-		return ICMPTooBig
+		return icmpTooBig
 	case typ == 3 && code == 0:
-		return ICMPTimeExceeded
+		return icmpTimeExceeded
 	case typ != 1:
-		return ICMPOther
+		return icmpOther
 	}
 	switch code {
 	case 0, 2:
-		return ICMPNetUnreachable
+		return icmpNetUnreachable
 	case 1, 5:
-		return ICMPAdminProhibited
+		return icmpAdminProhibited
 	case 3:
-		return ICMPHostUnreachable
+		return icmpHostUnreachable
 	case 4:
-		return ICMPPortUnreachable
+		return icmpPortUnreachable
 	case 6:
-		return ICMPRejectRoute
+		return icmpRejectRoute
 	}
-	return ICMPOther
+	return icmpOther
 }
 
 // String returns kind, numbers and sender, as in "net-unreachable (3/0) from

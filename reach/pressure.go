@@ -226,7 +226,7 @@ func (p *Pressure) Findings() []classify.Finding {
 			return
 		}
 		f := classify.New(classify.RoutePressure, fmt.Sprintf("%d of %d %s are in use on this machine", used, limit, what),
-			classify.Fact{Key: FactUse, Value: fmt.Sprintf("%d/%d", used, limit)})
+			classify.Fact{Key: factUse, Value: fmt.Sprintf("%d/%d", used, limit)})
 		if float64(used) < pressureFull*float64(limit) {
 			f.Severity = classify.SeverityWarn
 		}
@@ -252,7 +252,7 @@ func (p *Pressure) Since(earlier *Pressure) []classify.Finding {
 			return
 		}
 		f := classify.New(classify.RoutePressure, fmt.Sprintf("meanwhile the kernel of this machine dropped %d %s", now-before, what),
-			classify.Fact{Key: FactUse, Value: strconv.FormatInt(now-before, 10)})
+			classify.Fact{Key: factUse, Value: strconv.FormatInt(now-before, 10)})
 		f.Severity = classify.SeverityWarn
 		found = append(found, f)
 	}
