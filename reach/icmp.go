@@ -37,52 +37,38 @@ const (
 	icmpOther               = "other"
 )
 
-// icmp4Kind names the types of RFC 792 and RFC 1812.
+// icmp4Kinds and icmp6Kinds name the codes of "destination unreachable": RFC 792
+// and RFC 1812, RFC 4443.
+var (
+	icmp4Kinds = [...]string{
+		0: icmpNetUnreachable, 1: icmpHostUnreachable, 2: icmpProtocolUnreachable, 3: icmpPortUnreachable, 4: icmpTooBig,
+		6: icmpNetUnreachable, 7: icmpHostUnreachable, 8: icmpNetUnreachable, 9: icmpAdminProhibited, 10: icmpAdminProhibited,
+		11: icmpNetUnreachable, 12: icmpHostUnreachable, 13: icmpAdminProhibited,
+	}
+	icmp6Kinds = [...]string{
+		0: icmpNetUnreachable, 1: icmpAdminProhibited, 2: icmpNetUnreachable, 3: icmpHostUnreachable,
+		4: icmpPortUnreachable, 5: icmpAdminProhibited, 6: icmpRejectRoute,
+	}
+)
+
 func icmp4Kind(typ, code int) string {
 	switch {
 	case typ == 11 && code == 0:
 		return icmpTimeExceeded
-	case typ != 3:
-		return icmpOther
-	}
-	switch code {
-	case 0, 6, 8, 11:
-		return icmpNetUnreachable
-	case 1, 7, 12:
-		return icmpHostUnreachable
-	case 2:
-		return icmpProtocolUnreachable
-	case 3:
-		return icmpPortUnreachable
-	case 4:
-		return icmpTooBig
-	case 9, 10, 13:
-		return icmpAdminProhibited
+	case typ == 3 && code >= 0 && code < len(icmp4Kinds) && icmp4Kinds[code] != "":
+		return icmp4Kinds[code]
 	}
 	return icmpOther
 }
 
-// icmp6Kind names the types of RFC 4443.
 func icmp6Kind(typ, code int) string {
 	switch {
 	case typ == 2:
 		return icmpTooBig
 	case typ == 3 && code == 0:
 		return icmpTimeExceeded
-	case typ != 1:
-		return icmpOther
-	}
-	switch code {
-	case 0, 2:
-		return icmpNetUnreachable
-	case 1, 5:
-		return icmpAdminProhibited
-	case 3:
-		return icmpHostUnreachable
-	case 4:
-		return icmpPortUnreachable
-	case 6:
-		return icmpRejectRoute
+	case typ == 1 && code >= 0 && code < len(icmp6Kinds):
+		return icmp6Kinds[code]
 	}
 	return icmpOther
 }

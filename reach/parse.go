@@ -148,7 +148,7 @@ func (c *counted) add(n int) error {
 
 // ParseCSVRoutes reads routes in the plain form that any other source can be
 // brought into. The first line names the columns, in any order: "prefix" and
-// "hop" (one of the HopKind words) are needed, "address", "interface", "source",
+// "hop" (a kind of [NextHop], except "other") are needed, "address", "interface", "source",
 // "metric", "state" ("active", the default, or "inactive") and "name" are not.
 // Empty lines and lines that begin with # are passed over.
 //
@@ -169,9 +169,7 @@ func ParseCSVRoutes(r io.Reader) ([]TableRoute, error) {
 	var columns []string
 	for _, name := range header {
 		name = strings.ToLower(strings.TrimSpace(name))
-		switch name {
-		case "prefix", "hop", "address", "interface", "source", "metric", "state", "name":
-		default:
+		if !slices.Contains([]string{"prefix", "hop", "address", "interface", "source", "metric", "state", "name"}, name) {
 			return nil, fmt.Errorf("reach: CSV routes: unknown column %q", clip(name))
 		}
 		if slices.Contains(columns, name) {
@@ -214,9 +212,7 @@ func csvRoute(columns, fields []string) (route TableRoute, err error) {
 			route.Prefix, err = parsePrefix(value)
 		case "hop":
 			route.Kind = strings.ToLower(value)
-			switch route.Kind {
-			case hopNone, hopInternet, hopLocal, hopPeering, hopGateway, hopAppliance, hopEndpoint, hopUnreachable, hopProhibit:
-			default:
+			if !slices.Contains([]string{hopNone, hopInternet, hopLocal, hopPeering, hopGateway, hopAppliance, hopEndpoint, hopUnreachable, hopProhibit}, route.Kind) {
 				err = fmt.Errorf("hop %q", clip(value))
 			}
 		case "address":
@@ -262,28 +258,34 @@ func shortCSVError(err error) error {
 
 // linuxRoute is one entry of `ip -j route`.
 type linuxRoute struct {
+	linuxNextHop
 	Type     string         `json:"type"`
 	Dst      string         `json:"dst"`
-	Gateway  string         `json:"gateway"`
-	Via      *linuxVia      `json:"via"`
-	Dev      string         `json:"dev"`
 	Protocol string         `json:"protocol"`
-	PrefSrc  string         `json:"prefsrc"`
 	Table    string         `json:"table"`
 	Metric   int            `json:"metric"`
-	Flags    []string       `json:"flags"`
 	NextHops []linuxNextHop `json:"nexthops"`
 }
 
-type linuxVia struct {
-	Host string `json:"host"`
+type linuxNextHop struct {
+	Gateway string `json:"gateway"`
+	Via     *struct {
+		Host string `json:"host"`
+	} `json:"via"`
+	Dev   string   `json:"dev"`
+	Flags []string `json:"flags"`
 }
 
-type linuxNextHop struct {
-	Gateway string    `json:"gateway"`
-	Via     *linuxVia `json:"via"`
-	Dev     string    `json:"dev"`
-	Flags   []string  `json:"flags"`
+// down reports whether the kernel passes over the next hop.
+func (h linuxNextHop) down() bool {
+	return slices.Contains(h.Flags, "dead") || slices.Contains(h.Flags, "linkdown")
+}
+
+func (h linuxNextHop) address() string {
+	if h.Gateway == "" && h.Via != nil {
+		return h.Via.Host
+	}
+	return h.Gateway
 }
 
 // ParseLinuxRoutes reads what `ip -j route` or `ip -j -6 route` prints. Of `show
@@ -322,26 +324,15 @@ func (in linuxRoute) routes() ([]TableRoute, error) {
 	default:
 		return nil, nil
 	}
-	route := TableRoute{Interface: clip(in.Dev), Metric: in.Metric, Inactive: down(in.Flags)}
+	route := TableRoute{Interface: clip(in.Dev), Metric: in.Metric, Inactive: in.down()}
 	if in.Protocol != "" {
 		// Not the words of other tables: on Linux only the metric decides.
 		route.Source = "proto " + clip(in.Protocol)
 	}
-	gateway := in.Gateway
-	if gateway == "" && in.Via != nil {
-		gateway = in.Via.Host
-	}
-	for _, hop := range in.NextHops {
-		if down(hop.Flags) {
-			continue
-		}
-		gateway, route.Interface = hop.Gateway, clip(hop.Dev)
-		if gateway == "" && hop.Via != nil {
-			gateway = hop.Via.Host
-		}
-		break
-	}
-	if len(in.NextHops) > 0 && !slices.ContainsFunc(in.NextHops, func(h linuxNextHop) bool { return !down(h.Flags) }) {
+	gateway := in.address()
+	if up := slices.IndexFunc(in.NextHops, func(h linuxNextHop) bool { return !h.down() }); up >= 0 {
+		gateway, route.Interface = in.NextHops[up].address(), clip(in.NextHops[up].Dev)
+	} else if len(in.NextHops) > 0 {
 		route.Inactive = true
 	}
 	switch in.Type {
@@ -383,9 +374,4 @@ func (in linuxRoute) routes() ([]TableRoute, error) {
 		both = append(both, route)
 	}
 	return both, nil
-}
-
-// down reports whether the kernel passes over a route with these flags.
-func down(flags []string) bool {
-	return slices.Contains(flags, "dead") || slices.Contains(flags, "linkdown")
 }

@@ -167,6 +167,7 @@ func (p *Pressure) conntrackStat(data []byte) bool {
 
 // sockstat reads the line "TCP: inuse 5 orphan 0 tw 2 alloc 7 mem 1".
 func (p *Pressure) sockstat(data []byte) bool {
+	want := map[string]*int64{"inuse": &p.TCPInUse, "tw": &p.TCPTimeWait, "orphan": &p.TCPOrphans}
 	for line := range strings.Lines(string(data)) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0] != "TCP:" {
@@ -177,13 +178,8 @@ func (p *Pressure) sockstat(data []byte) bool {
 			if !ok {
 				return false
 			}
-			switch fields[i] {
-			case "inuse":
-				p.TCPInUse = n
-			case "tw":
-				p.TCPTimeWait = n
-			case "orphan":
-				p.TCPOrphans = n
+			if into := want[fields[i]]; into != nil {
+				*into = n
 			}
 		}
 		return true
