@@ -241,8 +241,13 @@ func (e *ladder) segments() func(ctx context.Context, network, address string, m
 	switch d := e.d.view.Node.Dialer.(type) {
 	case nil:
 		return reach.System{}.DialSegment
-	case reach.SegmentDialer:
+	case segmentDialer:
 		return d.DialSegment
 	}
 	return nil
+}
+
+// segmentDialer is a dialer that can clamp segments, as [reach.System] does.
+type segmentDialer interface {
+	DialSegment(ctx context.Context, network, address string, mss int) (net.Conn, error)
 }

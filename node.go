@@ -30,7 +30,7 @@ type Node struct {
 	FS     fs.FS
 	Router reach.Router // nil = the kernel of this machine
 	// Dialer opens every TCP connection. nil = from this process. Whether silence is a
-	// matter of packet size is asked only of one that is a [reach.SegmentDialer], too,
+	// matter of packet size is asked only of one that has a DialSegment, too,
 	// as the default is.
 	Dialer reach.Dialer
 	DNS    dnscheck.Exchanger // nil = UDP and TCP from this process

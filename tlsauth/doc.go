@@ -56,7 +56,7 @@
 // unanswered while the classical one completes is route.large-hello-dropped.
 //
 // A handshake that stays silent for a second is repeated beside the wait with
-// segments of 1000 bytes, if the dialer is a [SegmentDialer]. If that completes
+// segments of 1000 bytes, if DialSegments is set. If that completes
 // while the path's own segments never get an answer, the path loses large packets
 // without a word: route.mtu-black-hole. Where both can be read from what was
 // seen, the direction is named.

@@ -13,14 +13,9 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-const (
-	// connectLimit: a SYN is repeated after 1 s and 3 s (RFC 6298 with the
-	// usual initial timeout of 1 s), so that 5 s covers the loss of two.
-	connectLimit = 5 * time.Second
-	// routeLimit: a lookup takes microseconds. A kernel that is busy changing
-	// thousands of interfaces can hold it up; longer than this is no answer.
-	routeLimit = 2 * time.Second
-)
+// connectLimit: a SYN is repeated after 1 s and 3 s (RFC 6298 with the usual
+// initial timeout of 1 s), so that 5 s covers the loss of two.
+const connectLimit = 5 * time.Second
 
 // Checker looks at addresses. The zero value asks this machine. It is safe for
 // concurrent use and must not be copied after its first use.
@@ -34,16 +29,6 @@ type Checker struct {
 	Dialer Dialer
 	// Limit bounds one connect; 0 or less = 5 s.
 	Limit time.Duration
-	// Rounds is how often Check connects, to show rates; 0 or less = once, at
-	// most 100. The rounds start Every apart, all at once if that is 0: loss of
-	// ports for address translation shows with many at once, a path that comes
-	// and goes with some time between.
-	Rounds int
-	Every  time.Duration
-	// Watch is how long Check waits whether an accepted connection is reset or
-	// closed again at once; 0 or less = not at all. A healthy connection costs all
-	// of it. Not on Windows.
-	Watch time.Duration
 	// NoTrace leaves out the trace that follows a second of silence or a refusal
 	// by a router.
 	NoTrace bool
@@ -66,66 +51,10 @@ func (c *Checker) limit() time.Duration {
 	return connectLimit
 }
 
-func (c *Checker) router() Router {
-	if c.Router != nil {
-		return c.Router
-	}
-	return RouterFunc(kernelRoute)
-}
-
-// Report is what was seen of one address.
-type Report struct {
-	// Target is what was asked for; an IPv4-mapped address stands unmapped, and
-	// the port is 0 if only a route was asked for.
-	Target netip.AddrPort `json:"target"`
-	// Route is the way there; nil = not asked for, or not known.
-	Route *Route `json:"route,omitempty"`
-	// Connect is the outcome of the connect; nil = not asked for, or not tried. Of
-	// several rounds it is the first that failed, else the first.
-	Connect *Connect `json:"connect,omitempty"`
-	// Rounds are all connects in the order of their start, if there were several.
-	Rounds []Connect `json:"rounds,omitempty"`
-	// Trace is the way as the routers answered; nil = not begun, see
-	// [Checker.Trace].
-	Trace *Trace `json:"trace,omitempty"`
-	// Pressure is how much room the kernel had left when the connect failed in a way
-	// that a lack of it explains; nil = it did not, or nobody asked.
-	Pressure *Pressure `json:"pressure,omitempty"`
-	// Inconclusive says why something that was asked for is not decided; "" =
-	// all of it is.
-	Inconclusive string `json:"inconclusive,omitempty"`
-
-	findings []classify.Finding
-}
-
-// Held reports whether everything that was asked for was seen to work.
-func (r *Report) Held() bool {
-	return r.Inconclusive == "" && (r.Route != nil || r.Connect != nil) &&
-		(r.Route == nil || r.Route.Usable()) && (r.Connect == nil || r.Connect.Connected && r.Connect.After == "")
-}
-
-// Findings returns what is wrong or worth saying, the route first. Their
-// Endpoint is the address, with the port if a connect was asked for. The slice
-// is the caller's own. A report that was decoded from JSON has none.
-func (r *Report) Findings() []classify.Finding { return slices.Clone(r.findings) }
-
-func (r *Report) add(f classify.Finding) { r.findings = append(r.findings, f) }
-
-// inconclusive notes a reason; an earlier one is kept.
-func (r *Report) inconclusive(reason string) {
-	switch r.Inconclusive {
-	case "":
-		r.Inconclusive = reason
-	case reason: // route and connect met the same obstacle
-	default:
-		r.Inconclusive += "; " + reason
-	}
-}
-
-// Check looks up the route to target and then tries a TCP connect, or several
-// (see [Checker.Rounds]), which it closes again. The connect is tried whatever the lookup said: routing rules
-// may treat a connection otherwise than a bare address, and then the refusal is
-// only a warning.
+// Check looks up the route to target and then tries a TCP connect, which it
+// closes again. It connects whatever the lookup gave: policy routing can treat
+// a connection otherwise than a bare address, and then the refused lookup is only
+// a warning.
 //
 // An error means that target is no TCP destination. The end of ctx is no error:
 // the report holds what is known by then.
@@ -145,7 +74,9 @@ func (c *Checker) Check(ctx context.Context, target netip.AddrPort) (*Report, er
 		return r, nil
 	}
 	routed := len(r.findings)
-	c.connects(ctx, target, r)
+	if conn := c.connect(ctx, target, r); conn != nil {
+		_ = conn.Close() // nothing was written
+	}
 	r.reconcile(routed)
 	return r, nil
 }
@@ -179,6 +110,32 @@ func (c *Checker) Connect(ctx context.Context, target netip.AddrPort) (*Report, 
 	return r, c.connect(ctx, target, r), nil
 }
 
+// Trace finds the routers on the way to target with connects of limited hop
+// count to the same port, up to 30 hops at once and 3 s in all. It needs no
+// privileges and no raw socket, and it works on Linux only.
+//
+// A connect that arrives is closed at once, unless it is the target's own
+// refusal. Beside them one SYN to TCP 80 and one datagram to UDP 33434 of the
+// same address ask whether it lives at all.
+//
+// An error means that target is no TCP destination or, wrapping
+// [errors.ErrUnsupported], that this system or the Checker's Dialer does not
+// allow to look.
+func (c *Checker) Trace(ctx context.Context, target netip.AddrPort) (*Trace, error) {
+	target, err := cleanTarget(target)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := socketsOf(c.Dialer)
+	switch {
+	case !canObserve:
+		return nil, fmt.Errorf("reach: trace: %w on this system", errors.ErrUnsupported)
+	case !ok:
+		return nil, fmt.Errorf("reach: trace: %w by the Checker's Dialer, whose sockets are not ours", errors.ErrUnsupported)
+	}
+	return c.traces.trace(ctx, s.namespace, target, traceLimit), nil
+}
+
 // route asks the router once and notes the answer in r. An error means that
 // nothing can be looked at here.
 func (c *Checker) route(ctx context.Context, dst netip.Addr, endpoint string, r *Report) error {
@@ -190,12 +147,12 @@ func (c *Checker) route(ctx context.Context, dst netip.Addr, endpoint string, r 
 	stepCtx, cancel := context.WithTimeoutCause(ctx, own.limit, own)
 	defer cancel()
 
-	route, err := c.router().RouteTo(stepCtx, dst)
+	route, err := routerOr(c.Router).RouteTo(stepCtx, dst)
 	if err == nil {
 		r.Route = &route
 		if f, bad := route.finding(dst, endpoint); bad {
 			r.add(f)
-		} else if f, inside := c.inside(route, dst, endpoint); inside {
+		} else if f, inside := inside(c.Ranges, c.Router, route, dst, endpoint); inside {
 			r.add(f)
 		} else if !route.Usable() {
 			r.inconclusive(fmt.Sprintf("the route lookup gave a route of unknown kind %q", classify.Redact(string(route.Kind), 32)))
@@ -249,10 +206,4 @@ func (r *Report) reconcile(routed int) {
 		}
 		r.findings[i] = r.Route.addFacts(f)
 	}
-}
-
-// endedReason says that the caller's context ended while doing what.
-func endedReason(ctx context.Context, what string) string {
-	return "the caller's context ended before " + what + " was decided: " +
-		classify.Redact(context.Cause(ctx).Error(), maxErrorText)
 }

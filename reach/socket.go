@@ -6,10 +6,27 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"syscall"
 )
 
-// System is the operating system's own routing and TCP: a [Router], a [Dialer]
-// and a [SegmentDialer]. The zero value is what a zero [Checker] uses.
+// Dialer opens connections. [*net.Dialer] is one.
+//
+// It is called with network "tcp" and a literal address with port. It must
+// return soon after ctx ended and must be safe for concurrent use.
+type Dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// DialerFunc is a function that is a [Dialer].
+type DialerFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// DialContext calls f.
+func (f DialerFunc) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return f(ctx, network, address)
+}
+
+// System is the operating system's own routing and TCP: a [Router] and a
+// [Dialer] that can also clamp segments. The zero value is what a zero [Checker] uses.
 type System struct {
 	// Namespace is the path of a Linux network namespace to look from, such as
 	// "/proc/4711/ns/net" or "/run/netns/blue"; "" = that of the calling thread.
@@ -22,29 +39,18 @@ type System struct {
 	Namespace string
 }
 
-// SegmentDialer is a [Dialer] that can also clamp the size of TCP segments, in
-// both directions: own segments are no larger than mss bytes, and the peer is
-// told to send none larger. [System] is one.
-//
-// mss is at least 88 and at most 32767, 0 = as usual. DialSegment returns an
-// error that wraps [errors.ErrUnsupported] where it cannot clamp.
-type SegmentDialer interface {
-	DialSegment(ctx context.Context, network, address string, mss int) (net.Conn, error)
-}
-
-// SegmentDialerFunc is a function that is a [SegmentDialer].
-type SegmentDialerFunc func(ctx context.Context, network, address string, mss int) (net.Conn, error)
-
-// DialSegment calls f.
-func (f SegmentDialerFunc) DialSegment(ctx context.Context, network, address string, mss int) (net.Conn, error) {
-	return f(ctx, network, address, mss)
-}
-
 var (
-	_ Router        = System{}
-	_ Dialer        = System{}
-	_ SegmentDialer = System{}
+	_ Router = System{}
+	_ Dialer = System{}
 )
+
+// routerOr returns r, the kernel of this machine for nil.
+func routerOr(r Router) Router {
+	if r == nil {
+		return System{}
+	}
+	return r
+}
 
 // RouteTo asks the kernel for its route to dst.
 func (s System) RouteTo(ctx context.Context, dst netip.Addr) (route Route, err error) {
@@ -68,7 +74,10 @@ const (
 	maxSegment = 32767
 )
 
-// DialSegment is DialContext with segments of at most mss bytes. Linux only.
+// DialSegment is DialContext with TCP segments of at most mss bytes in both
+// directions: the peer is told to send none larger. mss is 88 to 32767, or 0 for
+// the usual size. Elsewhere than on Linux a clamp is refused with an error that
+// wraps [errors.ErrUnsupported].
 func (s System) DialSegment(ctx context.Context, network, address string, mss int) (net.Conn, error) {
 	if mss != 0 && (mss < minSegment || mss > maxSegment) {
 		return nil, fmt.Errorf("reach: segment size %d: want 0 or %d to %d", mss, minSegment, maxSegment)
@@ -97,10 +106,10 @@ type socketOptions struct {
 	observe bool // queue the ICMP answers, and keep a second descriptor
 }
 
-// sockets returns what opens the Checker's connections, if its sockets can be
-// looked at; false for a Dialer of the caller's own kind.
-func (c *Checker) sockets() (sockets, bool) {
-	switch d := c.Dialer.(type) {
+// socketsOf returns what opens the connections of d, if its sockets can be
+// looked at; false for a Dialer of the caller's own kind. nil = the zero System.
+func socketsOf(d Dialer) (sockets, bool) {
+	switch d := d.(type) {
 	case nil:
 		return System{}.sockets(), true
 	case System:
@@ -121,7 +130,19 @@ func (s sockets) dial(ctx context.Context, network, address string, o socketOpti
 	control, controlContext := d.Control, d.ControlContext
 	if o != (socketOptions{}) {
 		d.Control = nil
-		d.ControlContext = w.prepare(o, control, controlContext)
+		d.ControlContext = func(ctx context.Context, network, address string, c syscall.RawConn) error {
+			var err error
+			switch { // the caller's own come first
+			case controlContext != nil:
+				err = controlContext(ctx, network, address, c)
+			case control != nil:
+				err = control(network, address, c)
+			}
+			if err != nil {
+				return err
+			}
+			return w.prepare(network, c, o)
+		}
 	}
 	var conn net.Conn
 	err := inNamespace(s.namespace, func() (err error) {
@@ -132,4 +153,13 @@ func (s sockets) dial(ctx context.Context, network, address string, o socketOpti
 		return nil, w, err // not conn: a nil *net.TCPConn in an interface is not nil
 	}
 	return conn, w, nil
+}
+
+// tcpInfo is what the kernel counted of a connection (TCP_INFO of tcp(7));
+// Linux only, zero elsewhere.
+type tcpInfo struct {
+	retransmits int
+	segment     int   // largest payload of one own segment, in bytes
+	pathMTU     int   // bytes
+	roundTrip   int64 // smoothed, in microseconds
 }
