@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // maxCredentials bounds how many matching credentials are tried: each costs
@@ -25,16 +25,16 @@ const maxCredentials = 16
 type Offer struct {
 	Info CredentialInfo // what a report may say of the credential
 
-	held func() wire.Credential // a function, because package fmt prints unexported fields; nil = anonymous
+	held func() registry.Credential // a function, because package fmt prints unexported fields; nil = anonymous
 }
 
-func newOffer(secret wire.Credential, info CredentialInfo) Offer {
-	return Offer{Info: info, held: func() wire.Credential { return secret }}
+func newOffer(secret registry.Credential, info CredentialInfo) Offer {
+	return Offer{Info: info, held: func() registry.Credential { return secret }}
 }
 
-func (o Offer) secret() wire.Credential {
+func (o Offer) secret() registry.Credential {
 	if o.held == nil {
-		return wire.Credential{}
+		return registry.Credential{}
 	}
 	return o.held()
 }
@@ -64,7 +64,7 @@ func Offers(ctx context.Context, keychain authn.Keychain, image string) ([]Offer
 	for _, cred := range found[:min(len(found), maxCredentials)] {
 		secret := secretOf(cred.Authn)
 		info := CredentialInfo{Source: cred.Source, Username: printableUser(secret.Username)}
-		info.dates(secret)
+		dates(&info, secret)
 		out = append(out, newOffer(secret, info))
 	}
 	if len(out) > 0 {
@@ -103,8 +103,8 @@ func credentials(ctx context.Context, keychain authn.Keychain, image string) ([]
 	return []Credential{{Authn: *config, Source: "keychain"}}, nil
 }
 
-func secretOf(a authn.AuthConfig) wire.Credential {
-	s := wire.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
+func secretOf(a authn.AuthConfig) registry.Credential {
+	s := registry.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
 	if s.Username == "" && s.Password == "" && a.Auth != "" {
 		if user, password, err := decodeAuth(a.Auth); err == nil {
 			s.Username, s.Password = user, password
@@ -127,7 +127,7 @@ func (o Offer) Accepted() CredentialInfo {
 // user name where the token says that it was issued for this user. That a token
 // came is not enough, because some servers answer a wrong password with an
 // anonymous one.
-func (o Offer) exchanged(res wire.TokenResult) CredentialInfo {
+func (o Offer) exchanged(res registry.TokenResult) CredentialInfo {
 	if res.HasToken && res.ForUser {
 		return o.Accepted()
 	}

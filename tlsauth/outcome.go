@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // finding says why a handshake failed. classical is that of the classical hello at
@@ -119,7 +119,7 @@ func (d *clientDemand) refine(l *look, f classify.Finding) classify.Finding {
 	default:
 		summary = fmt.Sprintf("the server asked for a client certificate and ended the handshake with the alert %q when none came", alert)
 	}
-	f = refine(f, cause, "")
+	f = registry.Refine(f, cause, "")
 	f.Summary = l.endpoint() + ": " + summary + accepts
 	return f
 }
@@ -143,7 +143,7 @@ func (s *shake) refusal(l *look) *classify.Finding {
 
 // refusedAddress tells whether an error is our own refusal.
 func refusedAddress(err error) bool {
-	var d *wire.DeniedError
+	var d *registry.DeniedError
 	return errors.As(err, &d)
 }
 
