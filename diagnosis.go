@@ -13,7 +13,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -105,8 +105,8 @@ func (o *Options) fillIn() {
 	limit(&o.Limits.DNS, defaultDNS)
 	limit(&o.Limits.Connect, defaultConnect)
 	limit(&o.Limits.TLS, defaultTLS)
-	limit(&o.Limits.Header, wire.DefaultHeader)
-	limit(&o.Limits.Idle, wire.DefaultIdle)
+	limit(&o.Limits.Header, registry.DefaultHeader)
+	limit(&o.Limits.Idle, registry.DefaultIdle)
 }
 
 // files is what is read of the node before the first packet.

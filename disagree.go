@@ -10,7 +10,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // judge holds the closing pull against the steps.
@@ -74,7 +74,7 @@ func (c *closing) explained(ctx context.Context, p PullRequest) string {
 	// A client takes one address after the other, and a nameserver at a time; the
 	// steps know by now which of them are dead.
 	for _, f := range r.Findings() {
-		var denied *wire.DeniedError
+		var denied *registry.DeniedError
 		if errors.As(f, &denied) {
 			return denied.Error()
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // ordinary is an HTTP client as the runtimes build theirs: [http.Transport] with
@@ -66,7 +66,7 @@ func (s *source) ordinary(ctx context.Context) *ordinary {
 			RootCAs: s.d.view.trusted(s.tls.ca), Certificates: s.cfg.Certificates, Time: s.d.view.Now,
 			MinVersion: tls.VersionTLS12, CurvePreferences: s.d.hellos()[0].Curves(),
 		},
-		MaxResponseHeaderBytes: wire.MaxHeader,
+		MaxResponseHeaderBytes: registry.MaxHeader,
 		DisableCompression:     true, // digests are over what is stored
 	}
 	return o
@@ -124,7 +124,7 @@ func (o *ordinary) follower(met func(hostPort string), sent func()) http.RoundTr
 		}
 		// A client takes a credential along to the same name, whatever the scheme, and
 		// below it, and any other field of the node's settings everywhere. We do not.
-		if !wire.SameOrigin(via[0].URL, req.URL) {
+		if !registry.SameOrigin(via[0].URL, req.URL) {
 			for name := range req.Header {
 				if !slices.Contains(anywhere, name) {
 					delete(req.Header, name) // as it is spelled
@@ -190,7 +190,7 @@ func (o *ordinary) proxy(req *http.Request) (*url.URL, error) {
 
 func (o *ordinary) allowed(ap netip.AddrPort) error {
 	if err := o.d.allow(ap); err != nil {
-		return &wire.DeniedError{Addr: ap, Err: err}
+		return &registry.DeniedError{Addr: ap, Err: err}
 	}
 	return nil
 }

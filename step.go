@@ -11,7 +11,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // stepName is how a step is named in texts and in BlockedBy.
@@ -94,7 +94,7 @@ type outcome struct {
 	conn     net.Conn
 	spare    net.Conn // one more, verified like conn
 	manifest *endpoints.Manifest
-	token    wire.TokenResult
+	token    registry.TokenResult
 	at       *endpoint // where a token exchange ended; nil = where it began
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // ClientPair is a client certificate with its key, both in PEM, as a registry
@@ -174,7 +175,7 @@ func (d *clientDemand) refine(l *look, f classify.Finding) classify.Finding {
 	default:
 		summary = fmt.Sprintf("the server asked for a client certificate and ended the handshake with the alert %q when none came", alert)
 	}
-	f = refine(f, cause, "")
+	f = registry.Refine(f, cause, "")
 	f.Summary = l.endpoint() + ": " + summary + accepts
 	return f
 }

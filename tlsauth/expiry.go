@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // maxSecret bounds what is looked into for dates.
@@ -57,22 +57,13 @@ func instant(s float64) time.Time {
 }
 
 // dates completes how a credential may be spoken of.
-func (i *CredentialInfo) dates(secret wire.Credential) {
+func dates(i *CredentialInfo, secret registry.Credential) {
 	for _, s := range []string{secret.RegistryToken, secret.IdentityToken, secret.Password} {
 		if s != "" {
 			i.IssuedAt, i.ExpiresAt = lifetime(s)
 			return
 		}
 	}
-}
-
-// expired says since when a credential is of no use by its own word, 0 = it is
-// not, or does not say.
-func (i CredentialInfo) expired(now time.Time) time.Duration {
-	if i.ExpiresAt.IsZero() || !now.After(i.ExpiresAt) {
-		return 0
-	}
-	return now.Sub(i.ExpiresAt)
 }
 
 // Digest returns 16 hexadecimal digits that are equal on two nodes if both would

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // maxCredentials bounds how many matching credentials are tried: each costs
@@ -16,7 +16,7 @@ const maxCredentials = 16
 
 // Offer is one credential to try, and how it may be spoken of.
 type Offer struct {
-	Secret wire.Credential // prints nothing secret
+	Secret registry.Credential // prints nothing secret
 	Info   CredentialInfo
 }
 
@@ -38,7 +38,7 @@ func Offers(ctx context.Context, keychain authn.Keychain, image string) ([]Offer
 	for _, cred := range found[:min(len(found), maxCredentials)] {
 		o := Offer{Secret: secretOf(cred.Authn), Info: CredentialInfo{Source: cred.Source}}
 		o.Info.Username = printableUser(o.Secret.Username)
-		o.Info.dates(o.Secret)
+		dates(&o.Info, o.Secret)
 		out = append(out, o)
 	}
 	if len(out) > 0 {
@@ -77,8 +77,8 @@ func credentials(ctx context.Context, keychain authn.Keychain, image string) ([]
 	return []Credential{{Authn: *config, Source: "keychain"}}, nil
 }
 
-func secretOf(a authn.AuthConfig) wire.Credential {
-	s := wire.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
+func secretOf(a authn.AuthConfig) registry.Credential {
+	s := registry.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
 	if s.Username == "" && s.Password == "" && a.Auth != "" {
 		if user, password, err := decodeAuth(a.Auth); err == nil {
 			s.Username, s.Password = user, password

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // constantUsers are user names that say which kind of secret stands beside them.
@@ -43,7 +43,7 @@ func (o Offer) Accepted() CredentialInfo {
 // user name where the token says that it was issued for this user. That a token
 // came is not enough, because some servers answer a wrong password with an
 // anonymous one.
-func (o Offer) Exchanged(res wire.TokenResult) CredentialInfo {
+func (o Offer) Exchanged(res registry.TokenResult) CredentialInfo {
 	if res.HasToken && res.ForUser {
 		return o.Accepted()
 	}
