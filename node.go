@@ -72,12 +72,13 @@ type view struct {
 	hasRuntime bool // its process was found
 	guard      *guard
 	ownRoot    bool // FS is the root of this process
-	// givenEnviron says that the runtime's environment is the caller's word.
-	givenEnviron bool
-	hostName     string
-	netns        string
-	proxySource  string
-	proxyEnv     map[string]string
+	// givenEnviron and givenConfig say that the runtime's environment, and its file,
+	// are the caller's word.
+	givenEnviron, givenConfig bool
+	hostName                  string
+	netns                     string
+	proxySource               string
+	proxyEnv                  map[string]string
 }
 
 // resolve fills in the defaults. It fails only for a node view that cannot be

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +49,7 @@ func SourcesAt(root string) []Source {
 	}
 	var sources []Source
 	if rt, ok := noderuntime.Find(tree); ok {
-		if own, err := nodefs.New(filepath.Join(root, "proc", strconv.Itoa(rt.PID), "root")); err == nil {
+		if own, err := rt.Root(tree, root); err == nil {
 			sources = append(sources, Source{fmt.Sprintf("runtime %s (process %d)", rt.Name, rt.PID), own})
 		}
 	}
