@@ -55,7 +55,7 @@ var importRules = []importRule{
 	{"os/exec", []string{"internal/pluginrun"}, "no subprocesses but the kubelet's plugins, where the caller asks for them"},
 	{module + "/internal/pluginrun", []string{"."}, "what starts processes is not to be had by accident"},
 	{"plugin", nil, "no code from elsewhere"},
-	{"unsafe", []string{"classify/errno_windows.go"}, "no need"},
+	{"unsafe", nil, "no need"},
 }
 
 // source is one Go file that is not a test.

@@ -112,7 +112,7 @@ func (w *world) diagnose(t testing.TB, ctx context.Context, s scenario) *seen {
 // compare holds the result against the golden sections.
 func (g *seen) compare(t *testing.T) {
 	t.Helper()
-	sections := map[string]string{"result.json": golden(t, g.result), "report.txt": g.result.String()}
+	sections := map[string]string{"result.json": golden(t, g.scenario.name, g.result), "report.txt": g.result.String()}
 	if !*update {
 		for name, got := range sections {
 			want, ok := g.scenario.section(name)

@@ -7,14 +7,6 @@ import (
 	"strings"
 )
 
-// Who wrote an answer, the values of [HTTPAnswer].Answerer.
-const (
-	answererRegistry    = "registry"
-	answererObjectStore = "object-store"
-	answererHTML        = "html"
-	answererProxy       = "proxy"
-)
-
 // answerFinding turns a complete answer into a finding.
 func answerFinding(a *HTTPAnswer, sc scene) Finding {
 	sc.endpoint = orElse(a.Host, sc.endpoint)
@@ -161,9 +153,9 @@ func messageSays(message string) (phrase, bool) {
 	if message == "" {
 		return phrase{}, false
 	}
-	var p piece
-	theLexicon().scan(message, &p.words)
-	return p.match(messageTable())
+	var words wordSet
+	theLexicon().scan(message, &words)
+	return words.match(messageTable())
 }
 
 // orOther returns the other reading of w, or else other.
@@ -246,38 +238,8 @@ func hasCode(a *HTTPAnswer, code string) bool {
 // deniesSource reports whether the lower-case message refuses the address or
 // the region that the request came from. No credential helps there.
 func deniesSource(message string) bool {
-	for _, w := range sourceDenied {
-		if strings.Contains(message, w) {
-			return true
-		}
-	}
-	for _, s := range sourceWords {
-		if !strings.Contains(message, s) {
-			continue
-		}
-		for _, w := range deniedWords {
-			if strings.Contains(message, w) {
-				return true
-			}
-		}
-	}
-	return false
+	return containsAny(message, sourceDenied) || containsAny(message, sourceWords) && containsAny(message, deniedWords)
 }
-
-// sourceDenied are whole refusals of a source; sourceWords name it, deniedWords
-// refuse it.
-var (
-	sourceDenied = []string{
-		"client with ip", "geo-ip blocked", "geoblocked", "geo-blocked", "export control regulations", "public network access is disabled",
-		"region from which you are pulling",
-	}
-	sourceWords = []string{"ip address", "source ip", "your ip", "client ip", "your country", "your region"}
-	deniedWords = []string{
-		"not allowed", "not permitted", "blocked", "denied", "not authorized", "not in the allow", "restricted", "not available", "forbidden",
-	}
-)
-
-var sourceTable = idsOf(slices.Concat(sourceDenied, sourceWords))
 
 // deniedClient returns the address that a registry says it saw and refused, in
 // "client with IP '203.0.113.9' is not allowed access".
@@ -303,4 +265,110 @@ func deniedClient(message string) string {
 func plainToTLS(message string) bool {
 	return strings.Contains(message, "http request to an https server") ||
 		strings.Contains(message, "plain http request was sent to https port")
+}
+
+// answer reads texts that carry a status or a registry's error code.
+func (p *piece) answer() (hit, bool) {
+	status, body, ok := p.status()
+	if !ok {
+		return hit{}, false
+	}
+	a := &HTTPAnswer{
+		Operation: p.operation(""), Host: p.req.host, Method: strings.ToUpper(p.req.method), URL: p.req.safeURL(),
+		Status: status, Mirror: p.hasReq && p.req.mirror(),
+	}
+	a.Codes, a.Message = splitCode(body)
+	lower := asciiLower(body)
+	switch {
+	case strings.Contains(lower, "<html") || strings.Contains(lower, "<!doctype html"):
+		a.Answerer = answererHTML
+	case strings.Contains(lower, "<?xml") || strings.Contains(lower, "<error>"):
+		a.Answerer = answererObjectStore
+	case a.Operation == OperationFetchBlob && p.req.host != "" && (!p.req.api() || (p.req.query != "" && !p.req.mirror())):
+		// Only a redirect leads off the API or to a signed URL.
+		a.Answerer = answererObjectStore
+	case len(a.Codes) > 0:
+		a.Answerer = answererRegistry
+	}
+	c, alternatives := answerCause(a, false)
+	facts := answerFacts(&HTTPAnswer{Status: status, Codes: a.Codes, Message: a.Message})
+	return hit{cause: c, alternatives: alternatives, facts: facts}, true
+}
+
+// status finds a status and what the text has of the body.
+func (p *piece) status() (int, string, bool) {
+	if p.req.status {
+		if rest, ok := p.behindRequest(); ok {
+			if n, body, ok := leadingStatus(rest); ok {
+				return n, body, true
+			}
+		}
+	}
+	for i, id := range statusTable() {
+		if !p.words.has(id) {
+			continue
+		}
+		m := statusMarkers[i]
+		if i := strings.LastIndex(p.lower, m); i >= 0 {
+			if n, body, ok := leadingStatus(p.s[i+len(m):]); ok {
+				return n, body, true
+			}
+		}
+	}
+	if i := p.index("failed with status code ["); i >= 0 {
+		if j := strings.Index(p.s[i:], "]: "); j >= 0 {
+			return leadingStatus(p.s[i+j+3:])
+		}
+	}
+	if i := p.index("status "); i >= 0 && p.has("trying to pull repository") {
+		return leadingStatus(p.s[i+len("status "):])
+	}
+	return 0, "", false
+}
+
+func leadingStatus(s string) (int, string, bool) {
+	if len(s) < 3 || (len(s) > 3 && s[3] >= '0' && s[3] <= '9') {
+		return 0, "", false
+	}
+	n, err := strconv.Atoi(s[:3])
+	if err != nil || n < 100 || n > 599 {
+		return 0, "", false
+	}
+	body := s[3:]
+	return n, body[:min(len(body), 4096)], true
+}
+
+// splitCode finds the registry's error code and message in what follows a
+// status: " - Server message: code: text", or on a line of its own.
+func splitCode(body string) ([]string, string) {
+	text := body
+	if i := strings.Index(text, "Server message: "); i >= 0 {
+		text = text[i+len("Server message: "):]
+	} else if i := strings.IndexByte(text, '\n'); i >= 0 {
+		text = strings.TrimSpace(text[i+1:])
+		text = strings.TrimPrefix(text, "errors:")
+	} else if i := strings.IndexByte(text, '"'); i >= 0 {
+		return nil, strings.TrimSuffix(strings.TrimSpace(text[i+1:]), `"`)
+	} else {
+		// The phrase of the status itself is no message.
+		if _, after, ok := strings.Cut(text, ": "); ok {
+			text = after
+		} else {
+			return nil, ""
+		}
+	}
+	text = strings.TrimSpace(text)
+	code, message, _ := strings.Cut(text, ":")
+	if c, ok := registryCodes[asciiLower(strings.TrimSpace(code))]; ok {
+		return []string{c}, strings.TrimSpace(message)
+	}
+	return nil, text
+}
+
+// codeFact returns the registry's error code that words stand for, if any.
+func codeFact(words string) []Fact {
+	if code := registryCodes[words]; code != "" {
+		return []Fact{{FactCode, code}}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -35,20 +36,6 @@ func clean(text string) string {
 		text = strings.ReplaceAll(text, `""`, `"`) // a cell of a CSV file
 	}
 	return text
-}
-
-func isASCII(s string) bool {
-	for ; len(s) >= 8; s = s[8:] {
-		if (s[0]|s[1]|s[2]|s[3]|s[4]|s[5]|s[6]|s[7])&0x80 != 0 {
-			return false
-		}
-	}
-	for i := range len(s) {
-		if s[i]&0x80 != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // hasEntity reports whether text has a character as HTML writes it, "&quot;". The
@@ -193,21 +180,11 @@ func joinFull(lines []string) string {
 // certain if several lines are full and few are nearly full: those would be lines
 // broken between words.
 func joinCut(text string) string {
-	const narrowest = 60
-	lines := strings.Split(text, "\n")
-	width, full := 0, 0
-	for _, line := range lines {
-		switch n := utf8.RuneCountInString(line); {
-		case n > width:
-			width, full = n, 1
-		case n == width:
-			full++
-		}
-	}
-	if full < 2 || width < narrowest {
+	width, full := windowWidth(strings.SplitSeq(text, "\n"))
+	if width == 0 {
 		return text
 	}
-	near := 0
+	lines, near := strings.Split(text, "\n"), 0
 	for _, line := range lines {
 		if n := utf8.RuneCountInString(line); n < width && n > width-15 {
 			near++
@@ -217,4 +194,22 @@ func joinCut(text string) string {
 		return text
 	}
 	return joinFull(lines)
+}
+
+// windowWidth returns the width at which a window cut lines, and how many are
+// that long; 0 if it did not cut any: the longest lines would be several.
+func windowWidth(lines iter.Seq[string]) (width, full int) {
+	const narrowest = 60
+	for line := range lines {
+		switch n := utf8.RuneCountInString(line); {
+		case n > width:
+			width, full = n, 1
+		case n == width:
+			full++
+		}
+	}
+	if full < 2 || width < narrowest {
+		return 0, 0
+	}
+	return width, full
 }

@@ -13,11 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-const (
-	maxEventsInput  = 64 << 20
-	maxEventRecords = 10_000
-)
-
 // ParseEvents reads what a cluster reported, in the form in which people have
 // it: the output of "kubectl get events -o json" (v1 or events.k8s.io, a list,
 // one event, or several documents) and of "kubectl get pods -o json", the table
@@ -272,14 +267,4 @@ func firstTime(times ...*jsonTime) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// boundName keeps a name of the API, which has at most 253 characters.
-func boundName(s string) string { return Redact(strings.TrimSpace(s), 256) }
-
-func boundMessage(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText]
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }

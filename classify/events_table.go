@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,7 +14,8 @@ func parseEventText(text string) []EventRecord {
 		plain   []string
 		more    int // lines that the last record went on for
 	)
-	width, full := windowWidth(text), false
+	width, _ := windowWidth(strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n"))
+	full := false
 	for line := range strings.Lines(text) {
 		// Whether a window cut the line before this one.
 		cut := full
@@ -68,26 +68,6 @@ func parseEventText(text string) []EventRecord {
 		records = []EventRecord{}
 	}
 	return records
-}
-
-// windowWidth returns the width at which a window cut lines, 0 if it did not: the
-// longest lines are then several, and a reader joins only those that are followed
-// by something that is no row.
-func windowWidth(text string) int {
-	const narrowest = 60
-	width, full := 0, 0
-	for line := range strings.Lines(text) {
-		switch n := utf8.RuneCountInString(strings.TrimRight(line, "\r\n")); {
-		case n > width:
-			width, full = n, 1
-		case n == width:
-			full++
-		}
-	}
-	if full < 2 || width < narrowest {
-		return 0
-	}
-	return width
 }
 
 // describedPod reads the head of a pod's description.
@@ -330,14 +310,6 @@ func ageCount(cell string) int {
 	}
 	digits, _, _ := strings.Cut(rest, " ")
 	return atoi(strings.TrimRight(digits, ")"))
-}
-
-func atoi(s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // peelSpec takes off the field path that newer kubectl prints before a message.

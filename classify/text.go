@@ -6,13 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// maxText is how much of a message is read. Kubelets cut an event at 1 KiB; log
-// excerpts are longer.
-const maxText = 64 << 10
-
-// maxAttempts bounds the attempts of one text.
-const maxAttempts = 16
-
 // Text reads what a kubelet, containerd, CRI-O or docker printed about a pull:
 // an event's message, a waiting reason, a line of a log. The wrappers are peeled
 // off and the innermost cause counts, since the outer words ("pull access
@@ -145,126 +138,43 @@ func (s *attemptSet) take(o attemptSet) {
 // print: a failing readiness probe also says "connection refused". An empty
 // reason is as [Text].
 func Event(reason, message string) Reading {
-	switch strings.TrimSpace(reason) {
-	case "", "Failed", "ErrImagePull", "ImagePullBackOff", "BackOff", "InspectFailed", "ImageInspectError", "InvalidImageName",
-		"RegistryUnavailable", "SignatureValidationFailed", "FailedToRetrieveImagePullSecret", "Pulled", "Pulling", "ErrImageNeverPull",
-		"FreeDiskSpaceFailed", "ImageGCFailed":
-	case "FailedCreatePodSandBox", "FailedSync":
-		if !speaksOfPull(message) {
-			return Reading{Kind: KindUnknown}
-		}
-	default:
-		if !speaksOfPull(message) {
-			return Reading{Kind: KindUnknown}
-		}
+	reason = strings.TrimSpace(reason)
+	if !slices.Contains(pullReasons, reason) && !speaksOfPull(message) {
+		return Reading{Kind: KindUnknown}
 	}
 	r := Text(message)
-	switch strings.TrimSpace(reason) {
-	case "ErrImagePull", "ImagePullBackOff":
-		if r.Kind == KindUnknown {
-			r.Kind, r.Attempts = KindBackoff, nil // a status without a message
+	switch cause := reasonCauses[reason]; {
+	case cause != "" && r.Kind != KindFailure:
+		r.Kind, r.Best = KindFailure, hit{cause: cause, operation: OperationUnknown}.finding()
+		r.Attempts = []Finding{r.Best}
+	case reason == "FailedCreatePodSandBox" && r.Kind == KindFailure:
+		r.Best.Operation = OperationSandboxImage
+		for i := range r.Attempts {
+			r.Attempts[i].Operation = OperationSandboxImage
 		}
-	case "BackOff":
-		// "Back-off restarting failed container" has the same reason.
-		if r.Kind == KindUnknown && speaksOfPull(message) {
-			r.Kind = KindBackoff
-		}
-	case "ErrImageNeverPull":
-		if r.Kind != KindFailure {
-			r = withBest(r, NodeNeverPullPolicy, OperationUnknown)
-		}
-	case "InvalidImageName":
-		if r.Kind != KindFailure {
-			r = withBest(r, ImageInvalidReference, OperationUnknown)
-		}
-	case "SignatureValidationFailed":
-		if r.Kind != KindFailure {
-			r = withBest(r, NodeSignaturePolicyRejected, OperationUnknown)
-		}
-	case "FailedToRetrieveImagePullSecret":
-		if r.Kind != KindFailure {
-			r = withBest(r, IdentityPullSecretMissing, OperationUnknown)
-			r.Best.Severity, r.Attempts[0].Severity = SeverityWarn, SeverityWarn
-		}
-	case "FailedCreatePodSandBox":
-		if r.Kind == KindFailure {
-			r.Best.Operation = OperationSandboxImage
-			for i := range r.Attempts {
-				r.Attempts[i].Operation = OperationSandboxImage
-			}
-		}
-	case "Pulled":
-		if r.Kind == KindUnknown && speaksOfPull(message) {
-			r.Kind = KindOK
-		}
+	case r.Kind != KindUnknown:
+	case reason == "ErrImagePull", reason == "ImagePullBackOff":
+		r.Kind, r.Attempts = KindBackoff, nil // a status without a message
+	case !speaksOfPull(message): // "Back-off restarting failed container" has the same reason
+	case reason == "BackOff":
+		r.Kind = KindBackoff
+	case reason == "Pulled":
+		r.Kind = KindOK
 	}
 	return r
 }
 
-func withBest(r Reading, c Cause, op Operation) Reading {
-	h := hit{cause: c, operation: op}
-	r.Kind, r.Best = KindFailure, h.finding()
-	r.Attempts = []Finding{r.Best}
-	return r
+// pullReasons are the reasons of events that are always about a pull.
+var pullReasons = []string{
+	"", "Failed", "ErrImagePull", "ImagePullBackOff", "BackOff", "InspectFailed", "ImageInspectError", "InvalidImageName",
+	"RegistryUnavailable", "SignatureValidationFailed", "FailedToRetrieveImagePullSecret", "Pulled", "Pulling", "ErrImageNeverPull",
+	"FreeDiskSpaceFailed", "ImageGCFailed",
 }
 
-// hit is what one attempt's text says.
-type hit struct {
-	cause        Cause
-	operation    Operation
-	endpoint     string
-	address      string
-	facts        []Fact
-	alternatives []Cause
-	mirror       bool // the attempt went to a mirror
-	anonymous    bool // the attempt says that it had no credential
-	nobody       bool // the peer is not named: no endpoint
-	order        int  // of the reader that found it, the surest first
-}
-
-// finding makes the possible finding of a hit.
-func (h hit) finding() Finding {
-	sc := scene{operation: h.operation, endpoint: h.endpoint, address: h.address}
-	f := sc.finding(h.cause, h.facts...)
-	f.Certainty, f.Alternatives = CertaintyPossible, h.alternatives
-	if h.cause == IdentityPullSecretMissing {
-		f.Severity = SeverityWarn // the pull goes on without it
-	}
-	return f
-}
-
-// rank orders hits of one text: a cause explains a missing stage, and a missing
-// stage explains a warning.
-func (h hit) rank() int {
-	switch {
-	case h.cause == IdentityPullSecretMissing:
-		return 1
-	case LayerOf(h.cause) == LayerUnknown:
-		return 2
-	}
-	return 3
-}
-
-// knows counts what a hit says besides its cause. Of two lines about the same
-// fault the fuller one is kept.
-func (h hit) knows() int {
-	n := 0
-	if h.endpoint != "" {
-		n++
-	}
-	if h.operation != "" && h.operation != OperationUnknown {
-		n++
-	}
-	return n
-}
-
-// answered reports whether a registry spoke.
-func (h hit) answered() bool {
-	switch LayerOf(h.cause) {
-	case LayerRegistry, LayerIdentity, LayerImage:
-		return true
-	}
-	return false
+// reasonCauses are the reasons that name a fault whatever their message says.
+var reasonCauses = map[string]Cause{
+	"ErrImageNeverPull": NodeNeverPullPolicy, "InvalidImageName": ImageInvalidReference,
+	"SignatureValidationFailed": NodeSignaturePolicyRejected, "FailedToRetrieveImagePullSecret": IdentityPullSecretMissing,
 }
 
 // bestAttempt picks the attempt that counts. The kubelet tries its credentials
@@ -326,39 +236,53 @@ func quietKind(words *wordSet) (Kind, bool) {
 	return KindUnknown, false
 }
 
-var (
-	backoffTable = idsOf(backoffWords)
-	pullTable    = idsOf(pullWords)
-	startTable   = idsOf([]string{`pulling image "`, `msg="pullimage `})
-)
-
-// backoffWords say that a pull failed or waits, and not why.
-var backoffWords = []string{
-	"back-off pulling image", "imagepullbackoff", "trying and failing to pull image", "errimagepull", "image pull back-off",
-	"image can't be pulled", "image pull error", "imagepullfailure", "imagepullfailed", "error: registryunavailable",
-}
-
-// pullWords speak of an image pull.
-var pullWords = []string{
-	"pull image", "pulling image", "pulled image", "pull and unpack image", "pullimage", "errimagepull", "imagepullbackoff", "image pull",
-	"get sandbox image", "sandbox image", "initializing source docker://", "already present on machine", "pull qps exceeded",
-	"pulling container registry", "pinging container registry", "errimageneverpull", "pull policy of never", "fetch image", "resolve image",
-	"failed to pull ", "image to digest", "failed to resolve reference",
-}
-
-// markerWords are looked for by position, too; the lexicon tells whether to.
-var markerWords = append([]string{
-	"lookup ", "dial tcp", "read tcp", "write tcp", "x509: ", "remote error: tls: ", "malformed http response ", "local error: tls: ", "proxyconnect tcp: ", "socks connect tcp ",
-	"anonymous token", "no basic auth credentials", "failed with status code [", "status ", "trying to pull repository", "unable to retrieve auth token",
-	"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling from host ", "no suitable address found", "pulling image", "docker://", "failed to pull ",
-	"pull and unpack image", "errimagepull:", "head ", "get ", "post ",
-	"already present on machine", "successfully pulled image", "status: downloaded newer image for",
-	"status: image is up to date for", "bytes read=0", "returns image reference ", "image is up to date for ", `pulling image "`, `msg="pullimage `, "denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
-}, slices.Concat(statusMarkers, imageMarkers, joinMarkers, sourceDenied, sourceWords)...)
-
 // speaksOfPull reports whether a message is about an image pull at all.
 func speaksOfPull(message string) bool {
 	var words wordSet
 	theLexicon().scan(message[:min(len(message), maxText)], &words)
 	return words.anyOf(pullTable())
+}
+
+// decide names the probes that would settle what a text can only suggest.
+func decide(h hit, image string) []string {
+	host := h.endpoint
+	if host == "" {
+		host = imageHost(image)
+	}
+	layer := LayerOf(h.cause)
+	if host == "" || layer == LayerNode {
+		return nil
+	}
+	bare := host
+	if hasPort(host) {
+		bare = strings.Trim(host[:strings.LastIndexByte(host, ':')], "[]")
+	}
+	switch {
+	case layer == LayerDNS:
+		return []string{"dns@" + host}
+	case h.cause == RouteConnectWaitTimeout || h.cause == UnknownRequestDeadlineNoStage || h.cause == UnknownCanceledNoCause:
+		return []string{"dns@" + bare, probeAt("connect@", orElse(h.address, host)), probeAt("tls@", host), "request@" + host}
+	case layer == LayerRoute || h.cause == EndpointConnectionRefused || h.cause == EndpointProxyUnreachable:
+		return []string{probeAt("connect@", orElse(h.address, host))}
+	case layer == LayerTLS || h.cause == EndpointTLSHandshakeTimeout || h.cause == EndpointConnectionReset || h.cause == EndpointConnectionClosedEOF:
+		return []string{probeAt("tls@", host)}
+	case layer == LayerUnknown:
+		return nil
+	case slices.Contains(h.alternatives, EndpointSourceAddressDenied) || h.cause == EndpointSourceAddressDenied:
+		// Whether the name leads to a private endpoint decides between an
+		// identity and a network rule.
+		return []string{"request@" + host, "dns@" + bare}
+	}
+	return []string{"request@" + host}
+}
+
+// probeAt names a probe of a port, HTTPS's own if host has none.
+func probeAt(probe, host string) string {
+	switch {
+	case hasPort(host):
+		return probe + host
+	case strings.IndexByte(host, ':') >= 0:
+		return probe + joinPort(host, "443")
+	}
+	return probe + host + ":443"
 }

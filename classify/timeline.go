@@ -280,20 +280,27 @@ func poolOf(node string) string {
 	return ""
 }
 
-// canonicalImage writes out what a short reference leaves to docker's defaults.
-func canonicalImage(ref string) string {
-	host, rest, ok := strings.Cut(ref, "/")
-	if !ok || (!strings.ContainsAny(host, ".:") && host != "localhost") {
-		host, rest = "docker.io", ref
+// EventsAbout returns copies of the events that tell of a pull of one of images,
+// in the order of time and by the rules of [Timeline]: an event without an image
+// belongs to the one that its pod was last pulling, and one that no image can be
+// found for is kept, since it may be about any. Image and Node are filled in
+// where other events of the same pod show them. No images = every event about
+// some pull.
+func EventsAbout(events []EventRecord, images ...string) []EventRecord {
+	b := newStoryBuilder(events)
+	var out []EventRecord
+	for _, i := range b.order {
+		e := events[i]
+		r, ok := reads(&e)
+		if !ok {
+			continue
+		}
+		image, known := b.imageOfEvent(&e, r)
+		if !known || image != "" && len(images) > 0 && !isOneOf(image, images) {
+			continue
+		}
+		e.Image, e.Node = image, orElse(e.Node, b.nodeOf[podKey(&e)])
+		out = append(out, e)
 	}
-	if host == "index.docker.io" {
-		host = "docker.io"
-	}
-	if host == "docker.io" && !strings.Contains(rest, "/") {
-		rest = "library/" + rest
-	}
-	if name := rest[strings.LastIndexByte(rest, '/')+1:]; !strings.ContainsAny(name, ":@") {
-		rest += ":latest"
-	}
-	return host + "/" + rest
+	return out
 }

@@ -2,7 +2,68 @@ package classify
 
 import "strings"
 
-var socketTable = idsOf([]string{"dial tcp", "read tcp", "write tcp"})
+// lookup reads "lookup NAME on SERVER: ...". Whatever follows, the layer is dns,
+// except for the node's own limits, which [piece.local] has read before.
+func (p *piece) lookup() (hit, bool) {
+	const word = "lookup "
+	if p.has("no suitable address found") {
+		// net.AddrError: address NAME: no suitable address found
+		before, _, _ := strings.Cut(p.flat, ": no suitable address found")
+		if i := strings.LastIndex(before, "address "); i >= 0 && validName(before[i+len("address "):]) {
+			return hit{cause: DNSNoUsableAddress, endpoint: before[i+len("address "):]}, true
+		}
+	}
+	if !p.has(word) {
+		return hit{}, false
+	}
+	for end := len(p.lower); ; {
+		i := strings.LastIndex(p.lower[:end], word)
+		if i < 0 {
+			return hit{}, false
+		}
+		end = i
+		if i > 0 && strings.IndexByte(" :\"(", p.lower[i-1]) < 0 {
+			continue
+		}
+		rest := p.flat[i+len(word):]
+		name, server, tail, ok := splitLookup(rest)
+		if !ok {
+			continue
+		}
+		tail = tail[:min(len(tail), 300)]
+		c := lookupCause(tail)
+		if c == "" {
+			p.stopped = server != ""
+			return hit{}, false
+		}
+		facts := fact(FactResolver, server)
+		if symbol := wordsErrno(tail); symbol != "" {
+			facts = append(facts, Fact{FactErrno, symbol})
+		}
+		return hit{cause: c, endpoint: name, facts: facts, alternatives: lookupAlternatives(c)}, true
+	}
+}
+
+func splitLookup(rest string) (name, server, tail string, ok bool) {
+	n := strings.IndexAny(rest, " ,;\"'()")
+	if n < 0 || n > 256 {
+		n = min(len(rest), 256)
+	}
+	name = rest[:n]
+	if i := strings.Index(name, ":"); i >= 0 && i == len(name)-1 {
+		name = name[:i]
+		return name, "", strings.TrimPrefix(rest[n:], " "), validName(name)
+	}
+	after, found := strings.CutPrefix(rest[n:], " on ")
+	if !found || !validName(name) {
+		return "", "", "", false
+	}
+	i := strings.Index(after[:min(len(after), 130)], ": ")
+	if i < 0 || strings.Contains(after[:i], " ") {
+		return "", "", "", false
+	}
+	return name, after[:i], after[i+2:], true
+}
 
 // socket reads "dial tcp ADDRESS: ...", "read tcp A->B: ..." and the like.
 func (p *piece) socket() (hit, bool) {
@@ -81,85 +142,6 @@ func (p *piece) socket() (hit, bool) {
 	return h, true
 }
 
-// certificate reads what crypto/x509 prints.
-func (p *piece) certificate() (hit, bool) {
-	if !p.has("x509: ") {
-		return hit{}, false
-	}
-	i := strings.Index(p.lower[p.tail:], "x509: ")
-	if i < 0 {
-		return hit{}, false
-	}
-	at := p.tail + i
-	w, ok := p.matchBehind(certificateTable(), max(0, at-60))
-	if !ok {
-		p.stopped = true
-		return hit{}, false
-	}
-	h := w.hit()
-	h.nobody = p.proxied() // the certificate is the proxy's, which is not named
-	rest := p.flat[at+len("x509: "):]
-	switch w.cause {
-	case TLSExpired:
-		h.cause = validityCause(rest[:min(len(rest), 300)], nil, noTime)
-		if j := strings.Index(rest[:min(len(rest), 300)], "current time "); j >= 0 {
-			detail, _, _ := strings.Cut(rest[j:], "\"")
-			h.facts = fact(FactMessage, detail[:min(len(detail), 100)])
-		}
-	case TLSHostnameMismatch:
-		names, host, ok := strings.Cut(strings.TrimPrefix(rest, "certificate is valid for "), ", not ")
-		if ok && len(names) <= 2048 {
-			h.facts = fact(FactNames, names)
-			if !p.hasReq {
-				host = host[:min(len(host), 256)]
-				if n := strings.IndexAny(host, " ,;\"'"); n >= 0 {
-					host = host[:n]
-				}
-				h.endpoint = strings.TrimRight(host, ".:")
-			}
-		}
-	}
-	return h, true
-}
-
-// handshake reads what crypto/tls prints besides certificates, and answers in
-// the wrong protocol.
-func (p *piece) handshake() (hit, bool) {
-	if p.has("remote error: tls: ") {
-		i := strings.LastIndex(p.lower, "remote error: tls: ")
-		number, ok := alertNumber(p.flat[i+len("remote error: "):])
-		if !ok {
-			p.stopped = true
-			return hit{}, false
-		}
-		c, alternatives := alertCause(number)
-		return hit{cause: c, facts: alertFacts(number), alternatives: alternatives, nobody: p.proxied()}, true
-	}
-	if p.has("local error: tls: ") && !p.has("x509: ") {
-		if strings.Contains(p.lower[p.tail:], "local error: tls: no renegotiation") {
-			// Servers ask for another handshake to get a certificate; Go's
-			// client does not take part unless it is told to.
-			return hit{cause: TLSClientCertificateRequired, alternatives: []Cause{TLSHandshakeAlert}, nobody: p.proxied()}, true
-		}
-		// This side broke off over what it received (RFC 8446 section 6.2).
-		return hit{cause: EndpointMalformedResponse, alternatives: []Cause{TLSHandshakeAlert}, nobody: p.proxied()}, true
-	}
-	if w, ok := p.match(handshakeTable()); ok {
-		h := w.hit()
-		h.nobody = p.proxied()
-		return h, true
-	}
-	if p.has("malformed http response ") {
-		i := strings.Index(p.lower, "malformed http response ")
-		// \x15\x03 is the head of a TLS alert record.
-		if strings.HasPrefix(strings.TrimLeft(p.lower[i+len("malformed http response "):], `"\`), "x15") {
-			return hit{cause: TLSHTTPSResponseToHTTPClient}, true
-		}
-		return hit{cause: EndpointMalformedResponse}, true
-	}
-	return hit{}, false
-}
-
 // goWords are the exact texts of errors that the standard library keeps to
 // itself. A live error that is one of them is as sure as a type.
 var goWords = map[string]struct{}{
@@ -235,4 +217,78 @@ func (p *piece) proxyPhrase() (hit, bool) {
 		return hit{cause: EndpointProxyAuthRequired, facts: []Fact{{FactStatus, "407"}}}, true
 	}
 	return hit{cause: EndpointProxyRefusedConnect, facts: fact(FactMessage, phrase)}, true
+}
+
+// end reads what is left when nothing better was found: ends of a stream and
+// bare deadlines.
+func (p *piece) end() (hit, bool) {
+	tail := strings.TrimRight(p.flat[p.tail:], " .\"')]}")
+	lower := p.lower[p.tail:]
+	switch {
+	case p.proxied() && strings.HasSuffix(tail, "EOF"):
+		return hit{cause: EndpointProxyRefusedConnect, alternatives: []Cause{EndpointProxyUnreachable}}, true
+	case strings.Contains(lower, "unexpected eof"):
+		return hit{cause: EndpointDownloadInterrupted, operation: ""}, true
+	case p.hasReq && (tail == ": EOF" || strings.HasPrefix(p.flat[p.tail:], ": EOF")):
+		return hit{cause: EndpointConnectionClosedEOF}, true
+	case strings.HasSuffix(tail, "transport connection broken: EOF"):
+		return hit{cause: EndpointConnectionClosedEOF}, true
+	case strings.Contains(lower, "context deadline exceeded"):
+		if p.hasReq {
+			return hit{cause: UnknownRequestDeadlineNoStage}, true
+		}
+		return hit{cause: UnknownDeadlineNoCause}, true
+	case strings.Contains(lower, "context canceled"), strings.Contains(lower, "request canceled"), strings.Contains(lower, "operation was canceled"),
+		strings.Contains(lower, "rst_stream with error code: cancel"):
+		return hit{cause: UnknownCanceledNoCause}, true
+	}
+	if h, ok := p.looseErrno(lower); ok {
+		return h, true
+	}
+	if p.truncated() {
+		return hit{cause: UnknownTruncatedNoCause, operation: OperationUnknown}, true
+	}
+	return hit{}, false
+}
+
+// looseErrno reads an operating system's words right behind a request, from
+// clients that do not name the socket.
+func (p *piece) looseErrno(tail string) (hit, bool) {
+	if !p.hasReq || p.req.status {
+		return hit{}, false
+	}
+	tail = tail[:min(len(tail), 200)]
+	switch symbol := wordsErrno(tail); symbol {
+	case "ECONNREFUSED", "ECONNRESET", "EHOSTUNREACH", "ENETUNREACH", "ETIMEDOUT":
+		return hit{cause: errnoCause(symbol, scene{}, false), facts: []Fact{{FactErrno, symbol}}}, true
+	}
+	if strings.Contains(tail, "i/o timeout") {
+		return hit{cause: UnknownRequestDeadlineNoStage}, true
+	}
+	return hit{}, false
+}
+
+// truncated reports whether the text says that a pull failed and is cut off
+// inside one of the wrappers, before any cause.
+func (p *piece) truncated() bool {
+	if !p.has("failed to pull ") && !p.has("pull and unpack image") && !p.has("errimagepull:") {
+		return false
+	}
+	text := strings.TrimRight(p.lower, " \"'")
+	bare := strings.TrimSuffix(strings.TrimRight(text, "."), "\u2026")
+	if bare != text && strings.HasSuffix(text, "...") || strings.HasSuffix(text, "\u2026") || strings.HasSuffix(text, ":") || strings.HasSuffix(text, " desc =") {
+		return true
+	}
+	for _, w := range wrapperWords {
+		for n := min(len(w)-1, len(bare)); n >= 4; n-- {
+			if strings.HasSuffix(bare, w[:n]) && (n == len(bare) || !isLetter(bare[len(bare)-n-1])) {
+				return true
+			}
+		}
+	}
+	// A reference whose quote never closes.
+	if i := strings.LastIndex(bare, "image \""); i >= 0 && strings.IndexByte(p.lower[i+len("image \""):], '"') < 0 {
+		return true
+	}
+	return false
 }

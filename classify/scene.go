@@ -1,0 +1,85 @@
+package classify
+
+import (
+	"strings"
+	"time"
+)
+
+// scene is what is known around a failure, from the wrapping errors or from the
+// text before the innermost part.
+type scene struct {
+	stage     Stage
+	operation Operation
+	endpoint  string
+	address   string
+	limit     time.Duration
+	unix      bool // the peer is a local socket, not a registry
+	facts     []Fact
+}
+
+// finding builds a finding at the scene, with its address and limit as facts
+// and its summary composed.
+func (sc scene) finding(c Cause, facts ...Fact) Finding {
+	if sc.address != "" && !hasFact(facts, FactAddress) {
+		facts = append([]Fact{{FactAddress, sc.address}}, facts...)
+	}
+	for _, fact := range sc.facts {
+		if !hasFact(facts, fact.Key) {
+			facts = append(facts, fact)
+		}
+	}
+	if sc.limit > 0 {
+		facts = append(facts, Fact{FactLimit, sc.limit.String()})
+	}
+	f := New(c, "", facts...)
+	f.Endpoint, f.Operation = sc.endpoint, sc.operation
+	if f.Operation == "" {
+		f.Operation = OperationUnknown
+	}
+	f.Summary = sentence(f)
+	return f
+}
+
+// ended builds the finding of an interruption, with the other reading that the
+// silence of a proxy leaves.
+func (sc scene) ended(c Cause) Finding {
+	f := sc.finding(c)
+	if c == EndpointProxyRefusedConnect {
+		f.Alternatives = []Cause{EndpointProxyUnreachable}
+	}
+	return f
+}
+
+func hasFact(facts []Fact, key string) bool {
+	for _, f := range facts {
+		if f.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// fact returns a fact with a redacted value, or nothing for an empty value.
+func fact(key, value string) []Fact {
+	value = Redact(value, 256)
+	if strings.TrimSpace(value) == "" {
+		return nil
+	}
+	return []Fact{{key, value}}
+}
+
+// unwrapFirst follows the first branch of a joined error, which is the one that
+// [errors.As] looks into first.
+func unwrapFirst(err error) error {
+	switch v := err.(type) {
+	case interface{ Unwrap() error }:
+		return v.Unwrap()
+	case interface{ Unwrap() []error }:
+		for _, e := range v.Unwrap() {
+			if e != nil {
+				return e
+			}
+		}
+	}
+	return nil
+}
