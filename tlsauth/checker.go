@@ -35,7 +35,7 @@ type Checker struct {
 	// large packets; nil = that is not asked.
 	DialSegments func(ctx context.Context, network, address string, mss int) (net.Conn, error)
 	// Roots are the trusted roots; nil = those that Trust holds, else those read
-	// from FS by Files.
+	// from FS.
 	Roots *x509.CertPool
 	// Trust are roots read before with [ReadRoots], so that many checks read
 	// them once; unlike Roots they know their files. nil = read now.
@@ -43,8 +43,9 @@ type Checker struct {
 	// FS is the node's file tree; nil = this machine: its files on Linux, its
 	// system store elsewhere.
 	FS fs.FS
-	// Files names other files than Go's list; the zero RootFiles is Go's list.
-	Files RootFiles
+	// CertFile and CertDir are SSL_CERT_FILE and SSL_CERT_DIR of the runtime's process,
+	// as [ReadRoots] takes them; "" = not set.
+	CertFile, CertDir string
 	// CA is PEM that this endpoint's registry configuration adds to the roots,
 	// as "ca" in a hosts.toml does; nil = none. PEM without a certificate is an
 	// error, because containerd fails the pull for it too.
@@ -158,7 +159,7 @@ func (c *Checker) roots() (*Roots, error) {
 	}
 	if r == nil {
 		var err error
-		if r, err = c.Files.read(c.FS); err != nil {
+		if r, err = ReadRoots(c.FS, c.CertFile, c.CertDir); err != nil {
 			return nil, err
 		}
 	}

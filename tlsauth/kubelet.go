@@ -16,14 +16,14 @@ import (
 
 // The types of pull secrets; the kubelet passes over any other silently.
 const (
-	SecretDockerConfigJSON = "kubernetes.io/dockerconfigjson"
-	SecretDockercfg        = "kubernetes.io/dockercfg"
+	secretDockerConfigJSON = "kubernetes.io/dockerconfigjson"
+	secretDockercfg        = "kubernetes.io/dockercfg"
 )
 
 // PullSecret is a secret that a pod, or its service account, names.
 type PullSecret struct {
 	Name string `json:"name"`
-	Type string `json:"type"` // "" = SecretDockerConfigJSON
+	Type string `json:"type"` // of the Secret; "" = kubernetes.io/dockerconfigjson
 	Data []byte `json:"-"`    // of the key .dockerconfigjson or .dockercfg
 	// Missing says that the secret does not exist, at least not in the pod's own
 	// namespace. The kubelet goes on without it.
@@ -47,7 +47,7 @@ type Kubelet struct {
 	// FS is the node's file tree, for the kubelet's own files and the plugins'
 	// executables; nil = no node file is looked at.
 	FS fs.FS
-	// Dir is the kubelet's --root-dir; "" = [DefaultKubeletDir].
+	// Dir is the kubelet's --root-dir; "" = /var/lib/kubelet.
 	Dir string
 	// Home is HOME of the kubelet's process; "" = none.
 	Home string
@@ -251,14 +251,14 @@ func (k *Kubelet) secrets(p *CredentialPlan) {
 		}
 		src := PlanSource{Kind: "pull-secret", Name: name}
 		form := newForm
-		if s.Type == SecretDockercfg {
+		if s.Type == secretDockercfg {
 			form = oldForm
 		}
 		switch {
 		case s.Missing:
 			src.Reason = "it does not exist in the pod's namespace; the pull goes on without it"
 			p.find(classify.IdentityPullSecretMissing, fmt.Sprintf("the pull secret %s does not exist in the pod's namespace, and the pull goes on without it", name))
-		case form == newForm && s.Type != "" && s.Type != SecretDockerConfigJSON:
+		case form == newForm && s.Type != "" && s.Type != secretDockerConfigJSON:
 			src.Reason = fmt.Sprintf("its type %q is none that the kubelet reads; it is passed over silently", classify.Redact(s.Type, 64))
 			p.find(classify.IdentityPullSecretInvalid, fmt.Sprintf("the pull secret %s has the type %q, which the kubelet passes over silently", name, classify.Redact(s.Type, 64)))
 		case len(s.Data) == 0:
@@ -296,8 +296,8 @@ func (k *Kubelet) node(p *CredentialPlan) {
 	}
 }
 
-// DefaultKubeletDir is where a kubelet keeps its state (--root-dir).
-const DefaultKubeletDir = "/var/lib/kubelet"
+// defaultKubeletDir is where a kubelet keeps its state (--root-dir).
+const defaultKubeletDir = "/var/lib/kubelet"
 
 // nodeFile is one place where the kubelet looks for credentials of the node.
 type nodeFile struct {
@@ -311,7 +311,7 @@ type nodeFile struct {
 // is the only one that counts.
 func nodeFiles(dir, home string) []nodeFile {
 	if dir == "" {
-		dir = DefaultKubeletDir
+		dir = defaultKubeletDir
 	}
 	var out []nodeFile
 	add := func(name string, form form) {

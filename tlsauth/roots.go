@@ -64,24 +64,17 @@ type origin struct {
 	since time.Time // the oldest modification of a file that holds it; zero = not from a file
 }
 
-// RootFiles are the values of SSL_CERT_FILE and SSL_CERT_DIR in the runtime's
-// environment. The zero RootFiles is Go's own list.
-type RootFiles struct {
-	File string // replaces the list of bundles; "" = the list
-	Dir  string // replaces the list of directories, separated by colons; "" = the list
-}
-
 // ReadRoots reads the roots of a node as a runtime written in Go reads them on
-// Linux, from the node's file tree; nil = this machine, where it is the system
-// store on anything but Linux. A node without any root is no error: then no
-// certificate verifies. An error means that files exist, none of them could be
-// read, and so nothing is known.
-func ReadRoots(fsys fs.FS) (*Roots, error) { return RootFiles{}.Read(fsys) }
-
-// Read is [ReadRoots] with the files of f instead of Go's list.
-func (f RootFiles) Read(fsys fs.FS) (*Roots, error) { return f.read(fsys) }
-
-func (f RootFiles) read(fsys fs.FS) (*Roots, error) {
+// Linux: the first bundle that can be read, then every file of the known
+// directories (root_linux.go of crypto/x509). fsys is the node's file tree; nil =
+// this machine, where it is the system store on anything but Linux.
+//
+// file and dir are SSL_CERT_FILE and SSL_CERT_DIR of the runtime's process, which
+// replace Go's bundles and directories; dir is separated by colons. "" = Go's own.
+//
+// A node without any root is no error: then no certificate verifies. An error means
+// that files exist and that none of them could be read.
+func ReadRoots(fsys fs.FS, file, dir string) (*Roots, error) {
 	if fsys == nil {
 		if runtime.GOOS != "linux" {
 			pool, err := x509.SystemCertPool()
@@ -94,11 +87,11 @@ func (f RootFiles) read(fsys fs.FS) (*Roots, error) {
 	}
 	r := &Roots{Pool: x509.NewCertPool(), origin: make(map[[sha256.Size]byte]origin), modified: make(map[string]time.Time), fsys: fsys}
 	files, dirs := bundles, directories
-	if f.File != "" {
-		files = []string{f.File}
+	if file != "" {
+		files = []string{file}
 	}
-	if f.Dir != "" {
-		dirs = strings.Split(f.Dir, ":")
+	if dir != "" {
+		dirs = strings.Split(dir, ":")
 	}
 	for _, file := range files {
 		if r.readFile(fsys, inTree(file)) {
@@ -250,7 +243,7 @@ func (r *Roots) describe() string {
 	return strings.Join(names, ", ")
 }
 
-// knows tells whether a root has this subject, whatever its key. Subjects is
+// knows reports whether a root has this subject, whatever its key. Subjects is
 // deprecated because it leaves out a system store; then "no" only makes a
 // finding less specific.
 func (r *Roots) knows(subject []byte) bool {
@@ -258,9 +251,9 @@ func (r *Roots) knows(subject []byte) bool {
 	return slices.ContainsFunc(r.Pool.Subjects(), func(s []byte) bool { return bytes.Equal(s, subject) })
 }
 
-// kin returns the subject of a trusted root of the same owner as issuer, "" if
+// ofOwner returns the subject of a trusted root of the same owner as issuer, "" if
 // there is none.
-func (r *Roots) kin(issuer named) string {
+func (r *Roots) ofOwner(issuer named) string {
 	//lint:ignore SA1019 the pool of a caller can be searched in no other way
 	for _, raw := range r.Pool.Subjects() {
 		var rdn pkix.RDNSequence
@@ -269,7 +262,7 @@ func (r *Roots) kin(issuer named) string {
 		}
 		var n pkix.Name
 		n.FillFromRDNSequence(&rdn)
-		if issuer.akin(nameOf(n)) {
+		if issuer.sameOwner(nameOf(n)) {
 			return n.String()
 		}
 	}
