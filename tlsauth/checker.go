@@ -164,7 +164,9 @@ func (c *Checker) roots() (*Roots, error) {
 		}
 	}
 	if r.Pool == nil {
-		r = &Roots{Pool: x509.NewCertPool(), Files: r.Files, origin: r.origin, name: r.name, fsys: r.fsys, modified: r.modified}
+		none := *r
+		none.Pool = x509.NewCertPool()
+		r = &none
 	}
 	if c.CA == nil {
 		return r, nil

@@ -161,7 +161,7 @@ func (s *attempt) certs() []*x509.Certificate {
 // like says that what was judged of first holds for s, too, and that nothing was
 // read from its connection to see whether the server takes a client certificate.
 func (s *attempt) like(first *attempt) bool {
-	return !s.client.made() && slices.EqualFunc(s.certs(), first.certs(), (*x509.Certificate).Equal)
+	return !s.client.asked && slices.EqualFunc(s.certs(), first.certs(), (*x509.Certificate).Equal)
 }
 
 // ended says that the caller's context, and nothing else, ended this handshake.
@@ -186,7 +186,7 @@ func (s *attempt) remote(fallback string) string {
 func (s *attempt) handshake() Handshake {
 	h := Handshake{
 		Hello: s.hello, Done: s.done(), ElapsedMS: s.elapsed.Milliseconds(),
-		ClientCertificateRequested: s.client.made(), ClientCertificate: s.client.offered(), SegmentSize: s.mss,
+		ClientCertificateRequested: s.client.asked, ClientCertificate: s.client.offered(), SegmentSize: s.mss,
 	}
 	if s.done() {
 		h.Version, h.Cipher = tls.VersionName(s.state.Version), tls.CipherSuiteName(s.state.CipherSuite)

@@ -36,7 +36,7 @@ func (s *attempt) finding(l *look, classical *attempt) classify.Finding {
 	}
 	f := classify.Error(stage)
 	f.Facts = append(slices.Clone(f.Facts), classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
-	if f.Fact(classify.FactAlert) != "" && s.client.made() {
+	if f.Fact(classify.FactAlert) != "" && s.client.asked {
 		f = s.client.refine(l, f)
 	}
 	f.Endpoint = l.endpoint()
@@ -96,8 +96,6 @@ func (s *attempt) chainSize() int {
 // demanded. Before TLS 1.3 there was no alert for one that did not come: servers
 // sent bad_certificate or handshake_failure.
 func (d *clientDemand) refine(l *look, f classify.Finding) classify.Finding {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	alert := f.Fact(classify.FactAlert)
 	accepts := ""
 	if len(d.accepts) > 0 {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"runtime"
@@ -209,15 +210,15 @@ func eachCertificate(data []byte, add func(*x509.Certificate)) {
 
 // with returns r and the certificates of more, which file names.
 func (r *Roots) with(more []byte, file string) (*Roots, error) {
-	out := &Roots{Pool: r.Pool.Clone(), Files: slices.Clone(r.Files), Unreadable: r.Unreadable, name: r.name, fsys: r.fsys, modified: r.modified}
-	out.origin = make(map[[sha256.Size]byte]origin, len(r.origin)+1)
-	for sum, o := range r.origin {
-		out.origin[sum] = o
+	out := *r
+	out.Pool, out.Files, out.origin = r.Pool.Clone(), slices.Clone(r.Files), maps.Clone(r.origin)
+	if out.origin == nil {
+		out.origin = map[[sha256.Size]byte]origin{}
 	}
 	if out.add(more, origin{file: file}) == 0 {
 		return nil, fmt.Errorf("tlsauth: %s holds no certificate in PEM", file)
 	}
-	return out, nil
+	return &out, nil
 }
 
 // file returns where a root came from.
