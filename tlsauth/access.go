@@ -25,7 +25,7 @@ import (
 // latest. If that tag does not exist, the answer is inconclusive: the access was
 // not refused, and no read was seen.
 //
-// An error is a invalid argument: no image reference, no usable roots, a
+// An error means an invalid argument: no image reference, no usable roots, a
 // keychain that fails.
 func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport, error) {
 	start := time.Now()

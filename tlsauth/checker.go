@@ -57,21 +57,19 @@ type Checker struct {
 	// server asks for is offered, as crypto/tls does; nil = none. A pair that does
 	// not parse is an error, because containerd fails the pull for it too.
 	ClientPairs []ClientPair
-	// RuntimeStarted is when the runtime's process started. A root that reached
-	// the node's files later is not known to it, which CheckTLS then says. To be
-	// given to a tenth of a second: a start rounded down makes a store that was
-	// written just before it look younger. Zero = not known, not judged.
+	// RuntimeStarted is when the runtime's process started, exact to a tenth of a
+	// second. CheckTLS reports a root that reached the node's files later, because the
+	// runtime does not know it. Zero = not known, not judged.
 	RuntimeStarted time.Time
-	// SkipVerify says that the registry configuration switches verification off
-	// for this endpoint. It is reported as the hole that it is, the chain is
-	// judged all the same (as warnings), and without a verified chain nothing is
-	// decided, because nothing is sent.
+	// SkipVerify says that the registry configuration switches verification off for
+	// this endpoint. That is reported as a warning. The chain is judged all the same,
+	// as warnings; if it does not verify, the report is inconclusive and nothing is sent.
 	SkipVerify bool
 	// Seen is the memory that the checks of one diagnosis share; nil = none.
 	Seen *Seen
-	// OnSpare is given the connections of further hellos where all that was verified
-	// of the first holds for them, before Dial returns; the callee closes them. nil =
-	// they are closed. A caller who needs several connections saves handshakes.
+	// OnSpare is given, before Dial returns, each connection of a further hello whose
+	// server sent the chain that was verified for the first; the callee closes it. nil
+	// = they are closed. A caller who needs several connections saves handshakes.
 	OnSpare func(net.Conn)
 	// Keychain gives the credentials of CheckAccess; nil = anonymous. One that
 	// is also a [CredentialLister] gives all that the kubelet would try.

@@ -14,9 +14,9 @@ import (
 // configuration names them. It is never printed.
 type ClientPair struct {
 	Certificate []byte `json:"-"`
-	Key         []byte `json:"-"` // nil = in Certificate, too
-	// Parsed is the pair where it was parsed before; Certificate and Key are then
-	// not looked at. nil = parse them.
+	Key         []byte `json:"-"` // nil = the key is in Certificate
+	// Parsed is the pair, already parsed; Certificate and Key are then ignored. nil =
+	// parse them.
 	Parsed *tls.Certificate `json:"-"`
 	// Source names it in reports, as the file of the certificate; "" = "client
 	// certificate N", counted from 1.

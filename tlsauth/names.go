@@ -21,7 +21,7 @@ func printName(n pkix.Name, limit int) string {
 		for i := range few {
 			few[i] = n.Names[i : i+1]
 		}
-		return classify.Redact(few.String(), limit-1) + "…"
+		return classify.Redact(few.String(), limit-3) + "…"
 	}
 	return classify.Redact(n.String(), limit)
 }

@@ -75,8 +75,8 @@ func (r *TLSReport) refusesUs() bool {
 	return slices.ContainsFunc(r.Handshakes, func(h Handshake) bool { return h.Done && h.Cause != "" })
 }
 
-// Held says that a handshake with the runtime's hello, the first, completed,
-// that its chain verified, and that the server did not refuse our side of it.
+// Held reports whether the handshake with the runtime's hello, the first, completed,
+// its chain verified, and the server did not refuse our side.
 func (r *TLSReport) Held() bool {
 	return r != nil && r.Inconclusive == "" && r.Verified && len(r.Handshakes) > 0 && r.Handshakes[0].Done && r.Handshakes[0].Cause == "" && !r.refusesUs()
 }

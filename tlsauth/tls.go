@@ -19,11 +19,14 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// CheckTLS asks whether this node trusts the endpoint at ap under the name that
+// CheckTLS reports whether this node trusts the endpoint at ap under the name that
 // the pull uses for it. name is a host name or an IP literal, without port.
 //
-// An error is a invalid argument: no address, no name, no usable roots. What
-// the endpoint does wrong is in the report.
+// It returns when ctx ends, and then judges for at most a tenth of a second what it
+// has seen.
+//
+// An error means an invalid argument: no address, no name, no usable roots. The
+// endpoint's faults are in the report.
 func (c *Checker) CheckTLS(ctx context.Context, ap netip.AddrPort, name string) (*TLSReport, error) {
 	rep, conn, err := c.Dial(ctx, ap, name)
 	if conn != nil {
