@@ -158,13 +158,13 @@ func (s *attempt) certs() []*x509.Certificate {
 	return certs
 }
 
-// like says that what was judged of first holds for s, too, and that nothing was
+// like reports whether what was judged of first holds for s, too, and nothing was
 // read from its connection to see whether the server takes a client certificate.
 func (s *attempt) like(first *attempt) bool {
 	return !s.client.asked && slices.EqualFunc(s.certs(), first.certs(), (*x509.Certificate).Equal)
 }
 
-// ended says that the caller's context, and nothing else, ended this handshake.
+// ended reports whether the caller's context, and nothing else, ended this handshake.
 func (s *attempt) ended(ctx context.Context) bool {
 	if ctx.Err() == nil || s.done() {
 		return false

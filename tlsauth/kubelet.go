@@ -1,6 +1,7 @@
 package tlsauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,11 +135,11 @@ func (k *Kubelet) Plan(ctx context.Context, image string) (*CredentialPlan, erro
 	if err != nil {
 		return nil, err
 	}
-	return k.plan(ctx, repository, k.RunPlugin), nil
+	return k.plan(runBy(ctx, k.RunPlugin), repository), nil
 }
 
-// plan asks plugins only with run; the context ends that.
-func (k *Kubelet) plan(ctx context.Context, repository string, run func(context.Context, PluginCall) ([]byte, error)) *CredentialPlan {
+// plan makes a plan; run nil = no plugin is run.
+func (k *Kubelet) plan(run func(p pluginConfig, dir, repository string) ([]entry, string, error), repository string) *CredentialPlan {
 	p := &CredentialPlan{Repository: repository, Offered: []string{}}
 	k.secrets(p)
 	k.node(p)
@@ -146,7 +147,7 @@ func (k *Kubelet) plan(ctx context.Context, repository string, run func(context.
 	if k.Providers != nil {
 		config = parseProviderConfig(k.Providers)
 	}
-	plugins{config: config, dir: k.PluginDir, fsys: k.FS, run: run, notRun: k.NotRun}.add(ctx, p)
+	plugins{config: config, dir: k.PluginDir, fsys: k.FS, run: run, notRun: k.NotRun}.add(p)
 	if k.Runtime != nil {
 		src := PlanSource{Kind: "runtime", Name: "the runtime's configuration", Matched: k.Runtime.matched(p.Repository), NearestMiss: k.Runtime.nearest(p.Repository)}
 		if len(p.credentials()) > 0 {
@@ -164,11 +165,6 @@ func (k *Kubelet) plan(ctx context.Context, repository string, run func(context.
 		p.Inconclusive = k.Unseen
 	}
 	return p
-}
-
-// known is a plan without a run of a plugin.
-func (k *Kubelet) known(repository string) *CredentialPlan {
-	return k.plan(context.Background(), repository, nil)
 }
 
 // String tells how many pull secrets there are, and nothing of what is in them.
@@ -200,7 +196,7 @@ func (k *Kubelet) Credentials(ctx context.Context, image string) ([]Credential, 
 // Resolve returns the first credential that is known without a run of a plugin,
 // [authn.Anonymous] if there is none.
 func (k *Kubelet) Resolve(target authn.Resource) (authn.Authenticator, error) {
-	p := k.known(dockerName(target.String()))
+	p := k.plan(nil, dockerName(target.String()))
 	for _, c := range p.credentials() {
 		return authn.FromConfig(c.Authn), nil
 	}
@@ -214,7 +210,7 @@ func (k *Kubelet) NearestMiss(image string) string {
 	if err != nil {
 		return ""
 	}
-	p := k.known(repository) // plugins ran for Credentials, if at all
+	p := k.plan(nil, repository) // plugins ran for Credentials, if at all
 	if len(p.credentials()) > 0 {
 		return ""
 	}
@@ -236,7 +232,7 @@ func (k *Kubelet) unknown(image string) string {
 	if err != nil {
 		return ""
 	}
-	return k.known(repository).Inconclusive
+	return k.plan(nil, repository).Inconclusive
 }
 
 // secrets matches all pull secrets as one: the kubelet adds them up before it
@@ -309,25 +305,17 @@ type nodeFile struct {
 // directory, in its working directory, below HOME and below the root; only when
 // none of these can be used, .dockercfg in the same way. The first that parses
 // is the only one that counts.
-func nodeFiles(dir, home string) []nodeFile {
-	if dir == "" {
-		dir = defaultKubeletDir
-	}
-	var out []nodeFile
-	add := func(name string, form form) {
-		for _, f := range out {
-			if f.name == name {
-				return
+func nodeFiles(dir, home string) (out []nodeFile) {
+	add := func(form form, names ...string) {
+		for _, name := range names {
+			if f := (nodeFile{name, form}); !slices.Contains(out, f) {
+				out = append(out, f)
 			}
 		}
-		out = append(out, nodeFile{name, form})
 	}
-	for _, d := range []string{dir, "/", path.Join("/", home, ".docker"), "/.docker"} {
-		add(path.Join(d, "config.json"), newForm)
-	}
-	for _, d := range []string{dir, "/", path.Join("/", home), "/"} {
-		add(path.Join(d, ".dockercfg"), oldForm)
-	}
+	dir, home = cmp.Or(dir, defaultKubeletDir), path.Join("/", home)
+	add(newForm, path.Join(dir, "config.json"), "/config.json", path.Join(home, ".docker/config.json"), "/.docker/config.json")
+	add(oldForm, path.Join(dir, ".dockercfg"), "/.dockercfg", path.Join(home, ".dockercfg"), "/.dockercfg")
 	return out
 }
 

@@ -288,14 +288,13 @@ var trustTools = []trustTool{
 	{"update-ca-certificates", "usr/sbin/update-ca-certificates", []string{"usr/share/pki/trust", "etc/pki/trust"}, "/etc/ssl/"},
 }
 
-// Unmanaged says that a root, by its fingerprint as in [TLSReport.RootSHA256],
-// stands in the node's trust store and in none of the files that the
-// distribution's tool builds the store from. It names the tool, and is "" where
-// the root is accounted for, did not come from the store's files, or where the
-// tool's inputs are not understood: they must account for at least half of the
-// store. A root that was given to the tool by hand looks like any other.
+// Unmanaged returns the distribution's tool that builds the node's trust store, if a
+// root stands in the store and in none of the tool's inputs: its next run takes the
+// root away. rootSHA256 is the fingerprint as in [TLSReport.RootSHA256]. "" = the root
+// is accounted for, is not from the store, or nothing is known: the inputs must
+// account for at least half of the store.
 //
-// It reads some hundred small files at every call.
+// Each call reads some hundred small files.
 func (r *Roots) Unmanaged(rootSHA256 string) (tool string) {
 	sum, ok := fingerprint(rootSHA256)
 	if r == nil || r.fsys == nil || !ok {
