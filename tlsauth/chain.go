@@ -164,7 +164,7 @@ func (t *trial) top() *x509.Certificate {
 	return t.climbed[len(t.climbed)-1]
 }
 
-// selfSigned tells whether the certificate's own key signed it. An algorithm
+// selfSigned reports whether the certificate's own key signed it. An algorithm
 // that Go refuses to check is given the benefit of the doubt.
 func (t *trial) selfSigned(cert *x509.Certificate) bool {
 	if !bytes.Equal(cert.RawSubject, cert.RawIssuer) {
@@ -202,7 +202,7 @@ func (t *trial) describe() []Certificate {
 	return out
 }
 
-// dated says whether a problem is one of dates, which a wrong clock explains.
+// dated reports whether a problem is one of dates, which a wrong clock explains.
 func dated(cause classify.Cause) bool {
 	return cause == classify.TLSExpired || cause == classify.TLSNotYetValid
 }
