@@ -21,7 +21,6 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 	if !complete {
 		ahead *= 2
 	}
-	s.closing.blob(StepConfig, list[0])
 	slots := make(chan struct{}, ahead)
 	reports := make([]*endpoints.RequestReport, len(list))
 	var wg sync.WaitGroup
@@ -53,7 +52,6 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 	}
 	wg.Wait()
 	s.recordPostponed()
-	s.closing.located(list, reports)
 	time.AfterFunc(pingGrace, stop) // no pull needs it
 	s.compareHead(reg, <-head, list, reports)
 	s.finished = true

@@ -41,8 +41,9 @@ type Options struct {
 	// then come first. Where the process is not seen, plugins are not known.
 	NodeCredentials bool
 	// RunPlugins runs those plugins as child processes, with the kubelet's own
-	// environment and the rights of this process, as the kubelet runs them; it
-	// implies NodeCredentials. false = they are judged and not run, and a pull that
+	// environment (but for LD_PRELOAD and the like) and the rights of this process, as
+	// the kubelet runs them, if no other user can change their files; it implies
+	// NodeCredentials. false = they are judged and not run, and a pull that
 	// needs one is inconclusive. They are run from the node's own root only: behind a
 	// mounted one they would find other libraries and other users.
 	RunPlugins bool
@@ -89,8 +90,8 @@ type Options struct {
 	Runtime     RuntimeHint // which runtime pulls here; zero = found on the node
 	Concurrency int         // parallel blob requests of one image at one host; 0 = as the runtime: 3, CRI-O 6
 	Limits      Limits      // per-step limits; zero = the defaults
-	// UserAgent is what the requests carry; "" = "pullwalk", and the name of the
-	// node's runtime where the pull is repeated by an ordinary client.
+	// UserAgent is what the requests carry; "" = what the node's runtime calls itself,
+	// "pullwalk" where no process of one was found.
 	UserAgent string
 
 	// AllowAddr refuses addresses that must not be connected to; nil =

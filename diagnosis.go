@@ -13,7 +13,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -42,7 +42,6 @@ type diagnosis struct {
 	mu      sync.Mutex
 	ladders map[ladderKey]*ladder // that others may join
 	begun   []*ladder             // every one
-	clients map[string]*ordinary  // of the closing pulls, by tlsSettings.key
 }
 
 // newDiagnosis refuses senseless questions. Each image stands once in images.
@@ -64,7 +63,7 @@ func newDiagnosis(images []string, opts *Options) (*diagnosis, error) {
 	}
 	o.fillIn()
 	d.hurried = o.Budget/budgetShare < defaultTLS
-	d.budget, d.limits, d.userAgent, d.allow = o.Budget, o.Limits, o.UserAgent, o.AllowAddr
+	d.budget, d.limits, d.allow = o.Budget, o.Limits, o.AllowAddr
 	for _, image := range images {
 		ref, err := endpoints.ParseReference(image)
 		if err != nil {
@@ -90,9 +89,6 @@ func (o *Options) fillIn() {
 			o.Budget = defaultBudgetComplete
 		}
 	}
-	if o.UserAgent == "" {
-		o.UserAgent = defaultAgent
-	}
 	if o.AllowAddr == nil {
 		o.AllowAddr = DenyPlatformAddrs
 	}
@@ -105,8 +101,8 @@ func (o *Options) fillIn() {
 	limit(&o.Limits.DNS, defaultDNS)
 	limit(&o.Limits.Connect, defaultConnect)
 	limit(&o.Limits.TLS, defaultTLS)
-	limit(&o.Limits.Header, wire.DefaultHeader)
-	limit(&o.Limits.Idle, wire.DefaultIdle)
+	limit(&o.Limits.Header, registry.DefaultHeader)
+	limit(&o.Limits.Idle, registry.DefaultIdle)
 }
 
 // files is what is read of the node before the first packet.
@@ -133,7 +129,7 @@ func (d *diagnosis) read() files {
 	if f.view, f.viewErr = d.opts.Node.resolve(d.opts.Runtime); f.viewErr != nil {
 		return f
 	}
-	f.settings = dnscheck.ReadSettingsFrom(f.view.files)
+	f.settings = dnscheck.ReadSettings(f.view.files)
 	f.kubelet = d.kubelet(f.view)
 	rt := f.view.runtime
 	if f.view.FS != nil && f.view.way() == endpoints.WayContainerd {
@@ -198,6 +194,7 @@ func (d *diagnosis) run(parent context.Context) ([]*Result, error) {
 		d.opts.Keychain = f.kubelet
 	}
 	d.view, d.settings, d.way = f.view, f.settings, f.view.way()
+	d.userAgent = cmp.Or(d.opts.UserAgent, f.view.agent(), defaultAgent)
 	d.parallel = cmp.Or(d.opts.Concurrency, d.way.Parallel())
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}
 	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect, Pressure: d.view.FS}
@@ -222,8 +219,5 @@ func (d *diagnosis) hangUp() {
 	for _, l := range d.begun {
 		<-l.done
 		l.pool.Close()
-	}
-	for _, o := range d.clients {
-		o.close()
 	}
 }

@@ -41,9 +41,6 @@
 //     is wrong there warns and fails nothing.
 //   - round: one of several lookups of a name or connects to an address, see
 //     [Options].Rounds.
-//   - closing pull: the requests once more, by an ordinary HTTP client. Where it
-//     contradicts the steps, nobody knows which of them the runtime would meet,
-//     and the verdict is inconclusive, see [PullReport].
 //   - sandbox: the pause image, which the runtime pulls by itself before any pod
 //     starts, see [Sandbox].
 //   - hand edit: a change on this node alone that takes part in the pull. It makes

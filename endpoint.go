@@ -14,7 +14,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -45,7 +45,7 @@ func targetOf(u *url.URL, role endpoints.Role, foundBy string) (target, error) {
 		t.port = uint16(n)
 	case u.Scheme == "http":
 		t.port = 80
-	case wire.IsSOCKS(u): // RFC 1928, section 3
+	case registry.IsSOCKS(u): // RFC 1928, section 3
 		t.port = 1080
 	default:
 		t.port = 443
@@ -211,14 +211,14 @@ func (e *ladder) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			select {
 			case c := <-first:
-				return wire.ReadAhead(c), nil
+				return registry.ReadAhead(c), nil
 			default:
 			}
 			c, _, err := l.dial(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return wire.ReadAhead(c), nil
+			return registry.ReadAhead(c), nil
 		},
 	}
 }
@@ -241,8 +241,13 @@ func (e *ladder) segments() func(ctx context.Context, network, address string, m
 	switch d := e.d.view.Node.Dialer.(type) {
 	case nil:
 		return reach.System{}.DialSegment
-	case reach.SegmentDialer:
+	case segmentDialer:
 		return d.DialSegment
 	}
 	return nil
+}
+
+// segmentDialer is a dialer that can clamp segments, as [reach.System] does.
+type segmentDialer interface {
+	DialSegment(ctx context.Context, network, address string, mss int) (net.Conn, error)
 }

@@ -228,14 +228,6 @@ func saw(st pullwalk.Step) string {
 		if r.Complete {
 			add("digest checked")
 		}
-	case st.Pull != nil:
-		for _, p := range st.Pull.Requests {
-			if p.Request == nil {
-				add("nothing from %v", p.Hosts)
-				continue
-			}
-			add("%s %s %d %s at %s", p.Request.Method, shortURL(p.Request.URL), p.Request.Status, p.Request.Outcome, strings.Join(p.Hosts, " "))
-		}
 	}
 	return strings.Join(words, ", ")
 }

@@ -56,8 +56,7 @@ type Result struct {
 	// walked beside. nil = no runtime and no configuration that names one was found.
 	Sandbox *Sandbox `json:"sandbox,omitempty"`
 	// ManifestRequests counts the manifest requests that this diagnosis cost:
-	// registries limit their rate. Those of the closing pull are in it, see
-	// [PullReport].
+	// registries limit their rate.
 	ManifestRequests int `json:"manifestRequests"`
 	// Started is the beginning of the call by this process's clock, ElapsedMS how long
 	// it took.
@@ -151,7 +150,6 @@ const (
 	StepStore     StepID = "store"     // what of the image lies on the node already
 	StepConfig    StepID = "config"    // the configuration blob
 	StepLayer     StepID = "layer"     // one layer
-	StepPull      StepID = "pull"      // the pull once more, by an ordinary client, see [PullReport]
 )
 
 // Step is one thing that was tried, or could not be.
@@ -182,7 +180,6 @@ type Step struct {
 	TLS     *tlsauth.TLSReport       `json:"tls,omitempty"`
 	Access  *tlsauth.AccessReport    `json:"access,omitempty"`
 	Request *endpoints.RequestReport `json:"request,omitempty"`
-	Pull    *PullReport              `json:"pull,omitempty"`
 
 	// Endpoint is host:port, and Image the reference as given. They are set for
 	// OnStep, and left out of the JSON, where the step stands inside its endpoint.

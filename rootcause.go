@@ -118,8 +118,8 @@ func (s *source) outcome(wanted func(Step) bool) (Status, string) {
 		}
 	}
 	switch {
-	case s.contradicted != "":
-		return StatusInconclusive, s.contradicted
+	case s.d.view.rivals() != "":
+		return StatusInconclusive, s.d.view.rivals()
 	case failed:
 		return StatusFailed, ""
 	case s.skipped != "":

@@ -107,17 +107,6 @@ func (e *ladder) silent() bool {
 	})
 }
 
-// lost says that the ladder, or that of the proxy before it, has ended without a
-// way through and in silence.
-func (e *ladder) lost() bool {
-	select {
-	case <-e.ready:
-		return e.through == nil && (e.silent() || e.via != nil && e.via.lost())
-	default:
-		return false
-	}
-}
-
 // afterSilence calls f unless what it is for has ended some seconds later. The
 // function that is returned says that it has, waits for f, and may be called
 // again.

@@ -40,9 +40,6 @@ type source struct {
 	inStore   int     // blobs that the node's store holds already
 	auth      *bearer // what requests for blobs carry; nil = nothing
 	proof     *Proof
-	closing   *closing // the pull once more, while the walk lasts
-	// contradicted is why the steps of this source decide nothing; "" = they do.
-	contradicted string
 }
 
 func (d *pull) newSource(c endpoints.Source) *source {

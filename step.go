@@ -11,7 +11,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // stepName is how a step is named in texts and in BlockedBy.
@@ -30,7 +30,7 @@ type step struct {
 }
 
 // The rungs, in the order in which they are reported.
-var rungs = []StepID{StepSettings, StepDNS, StepRoute, StepConnect, StepTunnel, StepTLS, StepRounds, StepPing, StepChallenge, StepSecrets, StepToken, StepResolve, StepRights, StepManifest, StepStore, StepConfig, StepLayer, StepPull}
+var rungs = []StepID{StepSettings, StepDNS, StepRoute, StepConnect, StepTunnel, StepTLS, StepRounds, StepPing, StepChallenge, StepSecrets, StepToken, StepResolve, StepRights, StepManifest, StepStore, StepConfig, StepLayer}
 
 // rungOf is the place of a step in its endpoint: the caller's own come last.
 func rungOf(id StepID) int {
@@ -54,7 +54,7 @@ func layerOf(id StepID) classify.Layer {
 		return classify.LayerTLS
 	case StepToken, StepSecrets, StepRights:
 		return classify.LayerIdentity
-	case StepResolve, StepManifest, StepConfig, StepLayer, StepPull:
+	case StepResolve, StepManifest, StepConfig, StepLayer:
 		return classify.LayerImage
 	}
 	return classify.LayerEndpoint
@@ -94,7 +94,7 @@ type outcome struct {
 	conn     net.Conn
 	spare    net.Conn // one more, verified like conn
 	manifest *endpoints.Manifest
-	token    wire.TokenResult
+	token    registry.TokenResult
 	at       *endpoint // where a token exchange ended; nil = where it began
 }
 

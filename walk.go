@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
 )
@@ -33,8 +31,6 @@ func (s *source) walk(ctx context.Context) {
 	defer s.hints(ctx, base)()
 	w := s.cfg.Walk(s.ref, s.d.way)
 	w.Base, w.UserAgent = base, s.d.userAgent
-	s.closing = s.repeat(ctx, reg, w)
-	defer s.closing.end(ctx)
 
 	asking, stop := context.WithCancel(ctx)
 	if !s.d.way.Pings() { // what this runtime never asks must not hold the verdict up
@@ -58,7 +54,6 @@ func (s *source) walk(ctx context.Context) {
 		s.finished = true
 		return
 	}
-	s.closing.authorized(w.Authorization)
 	manifest := s.manifests(ctx, reg, w, top)
 	if manifest == nil {
 		reg.blockRest(StepConfig, StepLayer)
@@ -164,7 +159,7 @@ func (s *source) headBlocked(reg *endpoint, head, get Step) Step {
 		fmt.Sprintf("HEAD of the manifest is refused with %d where GET is answered; containerd resolves a tag by HEAD.", head.Request.Status),
 		classify.Fact{Key: classify.FactMethod, Value: http.MethodHead}, classify.Fact{Key: classify.FactStatus, Value: strconv.Itoa(head.Request.Status)})
 	f.Operation = classify.OperationResolveManifest
-	if s.d.stopsAtHead() {
+	if s.d.view.knowsRuntime() && s.d.way == endpoints.WayContainerd {
 		head.Findings, head.Status = []classify.Finding{f}, StatusFailed
 		return head
 	}
@@ -209,9 +204,6 @@ func requestStatus(s Step, r *endpoints.RequestReport) Step {
 // of the platform.
 func (s *source) manifests(ctx context.Context, reg *endpoint, w *endpoints.Walk, top *endpoints.RequestReport) *endpoints.Manifest {
 	s.digest = top.Digest
-	if !types.MediaType(top.MediaType).IsIndex() {
-		s.closing.manifest(top.Digest, top.MediaType)
-	}
 	m := s.manifest(ctx, reg, w, top.Digest, top.MediaType, 1)
 	if m != nil {
 		s.digest = m.Digest
@@ -226,9 +218,6 @@ func (s *source) manifests(ctx context.Context, reg *endpoint, w *endpoints.Walk
 		if i > maxIndexes {
 			reg.record(settle(step, false, fmt.Sprintf("more than %d indexes, one in the other", maxIndexes), nil), i)
 			return nil
-		}
-		if !types.MediaType(d.MediaType).IsIndex() {
-			s.closing.manifest(d.Digest, d.MediaType)
 		}
 		m = s.manifest(ctx, reg, w, d.Digest, d.MediaType, i)
 	}

@@ -25,10 +25,7 @@ func answerFacts(a *HTTPAnswer) []Fact {
 	for _, code := range a.Codes[:min(len(a.Codes), 8)] {
 		facts = append(facts, fact(FactCode, code)...)
 	}
-	facts = append(facts, fact(FactMessage, a.Message)...)
-	facts = append(facts, fact(FactAnswerer, a.Answerer)...)
-	facts = append(facts, fact(FactMethod, a.Method)...)
-	facts = append(facts, fact(FactURL, a.URL)...)
+	facts = append(facts, fact(FactMessage, a.Message, FactAnswerer, a.Answerer, FactMethod, a.Method, FactURL, a.URL)...)
 	if a.Answerer == answererProxy {
 		facts = append(facts, fact(FactProxy, a.Host)...)
 	}
@@ -84,8 +81,8 @@ func answerCause(a *HTTPAnswer, credentialKnown bool) (Cause, []Cause) {
 		}
 	}
 	if a.Operation == OperationFetchToken {
-		if c := tokenCause(a, message, credentialKnown); c != "" {
-			return c, tokenAlternatives(a, c)
+		if c, alternatives := tokenCause(a, message, credentialKnown); c != "" {
+			return c, alternatives
 		}
 	}
 	if c, alternatives := codeCause(a); c != "" {
@@ -170,65 +167,55 @@ func orOther(w phrase, other Cause) []Cause {
 }
 
 // tokenCause reads an answer of the token endpoint. A 404 there is not a missing
-// image: the realm leads nowhere.
-func tokenCause(a *HTTPAnswer, message string, credentialKnown bool) Cause {
+// image: the realm leads nowhere, or the service does not know the account. A
+// network rule of the registry refuses with 403 there, too.
+func tokenCause(a *HTTPAnswer, message string, credentialKnown bool) (Cause, []Cause) {
 	switch a.Status {
 	case 401, 403:
 		if w, ok := messageSays(message); ok && (w.cause == IdentityTokenExpired ||
 			w.cause == IdentityBadCredentials && (a.Credentialed || !credentialKnown)) {
-			return w.cause
+			return w.cause, nil
 		}
-		return IdentityTokenFetchDenied
+		if a.Status == 403 {
+			return IdentityTokenFetchDenied, []Cause{EndpointSourceAddressDenied}
+		}
+		return IdentityTokenFetchDenied, nil
 	case 400:
 		// RFC 6749 section 5.2: refused grants are a 400.
 		if strings.Contains(message, "invalid_grant") || strings.Contains(message, "invalid_client") ||
 			hasCode(a, "INVALID_GRANT") || hasCode(a, "INVALID_CLIENT") {
-			return IdentityTokenFetchDenied
+			return IdentityTokenFetchDenied, nil
 		}
 	case 404:
-		return EndpointBadRealm
+		return EndpointBadRealm, []Cause{IdentityTokenFetchDenied}
 	}
-	return ""
-}
-
-// tokenAlternatives are the other readings of a refused token. A network rule of
-// the registry refuses with 403 there, too, and some services answer 404 for an
-// account or a service that they do not know.
-func tokenAlternatives(a *HTTPAnswer, c Cause) []Cause {
-	switch {
-	case c == IdentityTokenFetchDenied && a.Status == 403:
-		return []Cause{EndpointSourceAddressDenied}
-	case c == EndpointBadRealm:
-		return []Cause{IdentityTokenFetchDenied}
-	}
-	return nil
+	return "", nil
 }
 
 // codeCause reads the error codes of the OCI distribution specification, and
 // those that registries add.
 func codeCause(a *HTTPAnswer) (Cause, []Cause) {
 	for _, code := range a.Codes {
-		switch strings.ToUpper(strings.TrimSpace(code)) {
-		case "MANIFEST_UNKNOWN", "TAG_INVALID":
-			return ImageManifestUnknown, nil
-		case "NAME_UNKNOWN":
-			return ImageRepositoryUnknown, []Cause{IdentityAccessDeniedOrMissing}
-		case "BLOB_UNKNOWN", "MANIFEST_BLOB_UNKNOWN":
-			return ImageBlobUnknown, nil
-		case "MANIFEST_INVALID", "MANIFEST_UNVERIFIED":
-			return ImageManifestInvalid, nil
-		case "NAME_INVALID":
-			return ImageInvalidReference, nil
-		case "PROJECTPOLICYVIOLATION":
+		switch c := codeCauses[strings.ToUpper(strings.TrimSpace(code))]; {
+		case c == "":
+		case c == IdentityAccessDeniedOrMissing && a.Status == 412:
 			return RegistryPolicyBlocked, nil
-		case "DENIED":
-			if a.Status == 412 {
-				return RegistryPolicyBlocked, nil
-			}
-			return IdentityAccessDeniedOrMissing, []Cause{IdentityForbidden, EndpointSourceAddressDenied}
+		case c == IdentityAccessDeniedOrMissing:
+			return c, []Cause{IdentityForbidden, EndpointSourceAddressDenied}
+		case c == ImageRepositoryUnknown:
+			return c, []Cause{IdentityAccessDeniedOrMissing}
+		default:
+			return c, nil
 		}
 	}
 	return "", nil
+}
+
+var codeCauses = map[string]Cause{
+	"MANIFEST_UNKNOWN": ImageManifestUnknown, "TAG_INVALID": ImageManifestUnknown, "NAME_UNKNOWN": ImageRepositoryUnknown,
+	"BLOB_UNKNOWN": ImageBlobUnknown, "MANIFEST_BLOB_UNKNOWN": ImageBlobUnknown, "MANIFEST_INVALID": ImageManifestInvalid,
+	"MANIFEST_UNVERIFIED": ImageManifestInvalid, "NAME_INVALID": ImageInvalidReference, "PROJECTPOLICYVIOLATION": RegistryPolicyBlocked,
+	"DENIED": IdentityAccessDeniedOrMissing,
 }
 
 func hasCode(a *HTTPAnswer, code string) bool {

@@ -129,3 +129,12 @@ func containsAny(s string, words []string) bool {
 	}
 	return false
 }
+
+func beginsWith(s string, words []string) bool {
+	for _, w := range words {
+		if strings.HasPrefix(s, w) {
+			return true
+		}
+	}
+	return false
+}

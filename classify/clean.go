@@ -15,9 +15,7 @@ func clean(text string) string {
 	escapes := strings.IndexByte(text, '\\') >= 0
 	bold, entities := strings.Contains(text, "**"), hasEntity(text)
 	doubled := strings.Contains(text, `""`)
-	other := strings.IndexByte(text, 0x1b) >= 0
-	other = other || !isASCII(text)
-	if other {
+	if strings.IndexByte(text, 0x1b) >= 0 || !isASCII(text) {
 		text = plain(text)
 	}
 	if strings.Count(text, "\n") > 1 {
@@ -92,25 +90,16 @@ func plain(text string) string {
 			i = colourEnd(text, i)
 			continue
 		}
-		if text[i] < 0x80 {
-			b.WriteByte(text[i])
-			i++
-			continue
-		}
-		for _, r := range text[i:] {
-			switch {
-			case r == '\u201c' || r == '\u201d' || r == '\u201e' || r == '\u201f' || r == '\u00ab' || r == '\u00bb' || r == '\uff02':
-				b.WriteByte('"')
-			case r == '\u2018' || r == '\u2019':
-				b.WriteByte('\'')
-			case unicode.Is(unicode.Zs, r):
-				b.WriteByte(' ')
-			case unicode.Is(unicode.Cf, r):
-			default:
-				b.WriteRune(r)
-			}
-			i += len(string(r))
-			break
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch i += size; {
+		case strings.ContainsRune("\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02", r):
+			b.WriteByte('"')
+		case r == '\u2018' || r == '\u2019':
+			b.WriteByte('\'')
+		case unicode.Is(unicode.Zs, r):
+			b.WriteByte(' ')
+		case !unicode.Is(unicode.Cf, r):
+			b.WriteRune(r)
 		}
 	}
 	return b.String()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -62,12 +63,8 @@ func sceneOf(err error) scene {
 			}
 		case *url.Error:
 			req := parseRequest(v.Op, v.URL)
-			if sc.endpoint == "" {
-				sc.endpoint = req.host
-			}
-			if sc.operation == "" {
-				sc.operation = req.operation()
-			}
+			sc.endpoint = orElse(sc.endpoint, req.host)
+			sc.operation = orElse(sc.operation, req.operation())
 		case *net.OpError:
 			switch {
 			case v.Op == "proxyconnect":
@@ -83,9 +80,7 @@ func sceneOf(err error) scene {
 			sc.address = ""
 		}
 	}
-	if sc.endpoint == "" {
-		sc.endpoint = sc.address
-	}
+	sc.endpoint = orElse(sc.endpoint, sc.address)
 	return sc
 }
 
@@ -114,10 +109,7 @@ func typed(err error, sc scene) (Finding, bool) {
 	var op *net.OpError
 	isOp := errors.As(err, &op)
 	for isOp && op.Op == "proxyconnect" { // the wrapper says where, its inside says what
-		inner := op
-		if isOp = errors.As(inner.Err, &op); !isOp {
-			break
-		}
+		isOp = errors.As(op.Err, &op)
 	}
 	if symbol := errnoFact(err); symbol != "" {
 		established := isOp && (op.Op == "read" || op.Op == "write")
@@ -141,23 +133,15 @@ func typed(err error, sc scene) (Finding, bool) {
 // the wrapping errors stay.
 func worded(err error, sc scene) (Finding, bool) {
 	text := err.Error()
-	if len(text) > maxText {
-		text = text[:maxText]
-	}
-	p := newPiece(text)
+	var p piece
+	p.read(text[:min(len(text), maxText)])
 	h, ok := p.core()
 	if !ok {
 		return Finding{}, false
 	}
-	if h.address != "" && sc.address == "" {
-		sc.address = h.address
-	}
-	if sc.endpoint == "" {
-		sc.endpoint = h.endpoint
-	}
-	if sc.operation == "" {
-		sc.operation = h.operation
-	}
+	sc.address = orElse(sc.address, h.address)
+	sc.endpoint = orElse(sc.endpoint, h.endpoint)
+	sc.operation = orElse(sc.operation, h.operation)
 	f := sc.finding(h.cause, h.facts...)
 	f.Alternatives = h.alternatives
 	f.Certainty = CertaintyLikely
@@ -173,8 +157,7 @@ func spokenByGo(err error) bool {
 	for next := unwrapFirst(err); next != nil; next = unwrapFirst(err) {
 		err = next
 	}
-	_, ok := goWords[err.Error()]
-	return ok
+	return slices.Contains(goWords, err.Error())
 }
 
 // dnsFinding reads the error of a lookup. Since the resolver keeps the socket
@@ -250,39 +233,24 @@ func unstagedTimeout(err error, isOp bool, op *net.OpError) Cause {
 	return ""
 }
 
-// stageTimeout says what silence means in a stage.
-func stageTimeout(s Stage) Cause {
-	switch s {
-	case StageLookup:
-		return DNSResolverTimeout
-	case StageConnect:
-		return RouteConnectTimeout
-	case StageProxyConnect:
-		return EndpointProxyRefusedConnect
-	case StageHandshake:
-		return EndpointTLSHandshakeTimeout
-	case StageHeaders:
-		return EndpointResponseHeaderTimeout
-	case StageBody:
-		return EndpointDownloadStalled
-	}
-	return UnknownRequestDeadlineNoStage
+// stageTimeout says what a timeout means in a stage.
+func stageTimeout(s Stage) Cause { return orElse(stageTimeouts[s], UnknownRequestDeadlineNoStage) }
+
+var stageTimeouts = map[Stage]Cause{
+	StageLookup: DNSResolverTimeout, StageConnect: RouteConnectTimeout, StageProxyConnect: EndpointProxyRefusedConnect,
+	StageHandshake: EndpointTLSHandshakeTimeout, StageHeaders: EndpointResponseHeaderTimeout, StageBody: EndpointDownloadStalled,
 }
 
 // stageEnd says what the end of a stream means in a stage; cut tells that part
 // of an answer had arrived.
 func stageEnd(s Stage, cut bool) Cause {
-	switch s {
-	case StageLookup:
+	switch {
+	case s == StageLookup:
 		return DNSAnswerMalformed
-	case StageProxyConnect:
+	case s == StageProxyConnect:
 		return EndpointProxyRefusedConnect
-	case StageBody:
+	case s == StageBody || s == "" && cut:
 		return EndpointDownloadInterrupted
-	case "":
-		if cut {
-			return EndpointDownloadInterrupted
-		}
 	}
 	return EndpointConnectionClosedEOF
 }

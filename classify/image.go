@@ -100,19 +100,10 @@ func canonicalImage(ref string) string {
 	return host + "/" + rest
 }
 
-// SameImage says whether two references name the same image: registry,
+// SameImage reports whether two references name the same image: registry,
 // repository, and tag or digest, with what a short reference leaves to docker's
 // defaults written out. A tag and a digest are never the same.
 func SameImage(a, b string) bool { return canonicalImage(a) == canonicalImage(b) }
-
-func isOneOf(image string, images []string) bool {
-	for _, other := range images {
-		if SameImage(image, other) {
-			return true
-		}
-	}
-	return false
-}
 
 // pauseImage reports whether a reference names the pod sandbox's image, by the
 // name that it has everywhere.

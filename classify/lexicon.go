@@ -153,16 +153,6 @@ var lowered = func() (t [256]byte) {
 	return t
 }()
 
-// anyOf reports whether set holds one of ids.
-func (s *wordSet) anyOf(ids []uint16) bool {
-	for _, id := range ids {
-		if s.has(id) {
-			return true
-		}
-	}
-	return false
-}
-
 // phrases are fixed strings of a runtime that say the same, in lower case. "a…b"
 // asks for both parts, in any order. other is a second reading that they allow.
 type phrases struct {

@@ -15,19 +15,12 @@ type piece struct {
 	stopped bool // a reader recognised the form but not the fault: do not guess on
 }
 
-func newPiece(text string) *piece {
-	var p piece
-	p.read(text)
-	return &p
-}
-
 // read prepares p for text.
 func (p *piece) read(text string) {
 	*p = piece{s: text, flat: spaced(text)}
 	p.lower = theLexicon().scanLower(text, &p.words)
-	if r, ok := p.lastRequest(); ok {
-		p.req, p.hasReq = r, true
-		p.tail = r.end
+	if p.req, p.hasReq = p.lastRequest(); p.hasReq {
+		p.tail = p.req.end
 	}
 }
 
@@ -105,10 +98,7 @@ func (h hit) rank() int {
 // knows counts what a hit says besides its cause. Of two lines about the same
 // fault the fuller one is kept.
 func (h hit) knows() int {
-	n := 0
-	if h.endpoint != "" {
-		n++
-	}
+	n := min(len(h.endpoint), 1)
 	if h.operation != "" && h.operation != OperationUnknown {
 		n++
 	}
@@ -117,11 +107,8 @@ func (h hit) knows() int {
 
 // answered reports whether a registry spoke.
 func (h hit) answered() bool {
-	switch LayerOf(h.cause) {
-	case LayerRegistry, LayerIdentity, LayerImage:
-		return true
-	}
-	return false
+	l := LayerOf(h.cause)
+	return l == LayerRegistry || l == LayerIdentity || l == LayerImage
 }
 
 // behindRequest returns what follows the request and its colon, over a line's end
@@ -184,7 +171,7 @@ func (p *piece) operation(context string) Operation {
 			return op
 		}
 	}
-	if p.has("lookup ") && !p.has("proxyconnect tcp: ") && p.lookupOf("index.docker.io", "registry-1.docker.io") {
+	if p.has("lookup ") && !p.has("proxyconnect tcp: ") && containsAny(p.lower, []string{"lookup index.docker.io", "lookup registry-1.docker.io"}) {
 		// The two names that the Docker engine has built in for Docker Hub
 		// (IndexHostname and DefaultV2Registry of its package registry): they
 		// serve the API and no blobs.
@@ -198,14 +185,4 @@ func (p *piece) operation(context string) Operation {
 		return w.operation
 	}
 	return OperationUnknown
-}
-
-// lookupOf reports whether one of names is looked up.
-func (p *piece) lookupOf(names ...string) bool {
-	for _, name := range names {
-		if strings.Contains(p.lower, "lookup "+name) {
-			return true
-		}
-	}
-	return false
 }

@@ -55,10 +55,7 @@ type EventRecord struct {
 func boundName(s string) string { return Redact(strings.TrimSpace(s), 256) }
 
 func boundMessage(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText]
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return strings.ToValidUTF8(s[:min(len(s), maxText)], "\uFFFD")
 }
 
 // maxText is how much of a message is read. Kubelets cut an event at 1 KiB; log

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -79,28 +80,18 @@ func unlessMasked(value string) string {
 // printable makes text valid UTF-8 on one line. Format characters go, too: they
 // can reorder what a terminal shows.
 func printable(text string) string {
-	clean := true
-	for _, r := range text {
-		if r == utf8.RuneError || unwanted(r) {
-			clean = false
-			break
-		}
-	}
-	if clean {
+	if strings.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError || unwanted(r) }) < 0 {
 		return text
 	}
-	var b strings.Builder
-	b.Grow(len(text))
-	for _, r := range text { // invalid bytes come as RuneError
+	return strings.Map(func(r rune) rune { // invalid bytes come as RuneError
 		switch {
 		case unicode.Is(unicode.Cf, r):
+			return -1
 		case unwanted(r):
-			b.WriteByte(' ')
-		default:
-			b.WriteRune(r)
+			return ' '
 		}
-	}
-	return b.String()
+		return r
+	}, text)
 }
 
 func unwanted(r rune) bool {
@@ -153,11 +144,7 @@ func redactAuthorization(s string) string {
 }
 
 func authScheme(word string) bool {
-	switch word {
-	case "basic", "bearer", "digest", "negotiate", "ntlm", "token", "apikey", "aws4-hmac-sha256":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"basic", "bearer", "digest", "negotiate", "ntlm", "token", "apikey", "aws4-hmac-sha256"}, word)
 }
 
 // redactSchemes takes the token out of "Bearer TOKEN" and "Basic TOKEN" wherever
@@ -188,20 +175,14 @@ func redactSchemes(s string) string {
 
 // nextScheme returns where the word after the next "bearer " or "basic " begins.
 func nextScheme(lower string, from int) int {
-	for i := from; ; {
-		n := strings.Index(lower[i:], "b")
-		if n < 0 {
-			return -1
+	for i := from; i < len(lower); i++ {
+		for _, scheme := range [...]string{"bearer ", "basic "} {
+			if strings.HasPrefix(lower[i:], scheme) {
+				return i + len(scheme)
+			}
 		}
-		i += n
-		if strings.HasPrefix(lower[i:], "bearer ") {
-			return i + len("bearer ")
-		}
-		if strings.HasPrefix(lower[i:], "basic ") {
-			return i + len("basic ")
-		}
-		i++
 	}
+	return -1
 }
 
 // prose reports whether a word is language and no token: letters only, in small
@@ -292,19 +273,10 @@ func valueStart(s string, i int, name string) int {
 // secretName reports whether the value of name must not be seen.
 func secretName(name string) bool {
 	n := asciiLower(name[max(0, len(name)-64):])
-	switch n {
-	case "sig", "auth", "pw", "pass", "se_sig", "code", "key-pair-id", "assertion":
-		return true
-	}
-	for _, w := range []string{
+	return slices.Contains([]string{"sig", "auth", "pw", "pass", "se_sig", "code", "key-pair-id", "assertion"}, n) || containsAny(n, []string{
 		"password", "passwd", "pwd", "token", "secret", "signature", "x-amz-", "apikey", "api_key", "api-key", "accesskey", "access_key",
 		"access-key", "credential", "privatekey", "private_key", "authorization",
-	} {
-		if strings.Contains(n, w) {
-			return true
-		}
-	}
-	return false
+	})
 }
 
 func valueEnd(s string, at int, quoted bool) int {

@@ -10,7 +10,6 @@ type request struct {
 	path   string
 	query  string
 	end    int  // where the text goes on after the URL
-	quoted bool // the URL stood in quotes, as the transport's errors have it
 	status bool // the text says that this request was answered
 }
 
@@ -106,7 +105,7 @@ func requestAt(text string, start, i int) (request, bool) {
 	}
 	end := urlEnd(text, i, quoted)
 	parsed := parseRequest(r.method, text[start:end])
-	parsed.status, parsed.quoted, parsed.end = r.status, quoted, end
+	parsed.status, parsed.end = r.status, end
 	if quoted && end < len(text) && text[end] == '"' {
 		parsed.end++
 	}
@@ -122,25 +121,19 @@ func bareRequest(text string) (request, bool) {
 			continue
 		}
 		start := i + len(method)
-		r := request{method: strings.TrimSpace(method)}
 		rest := text[start:min(len(text), start+2048)]
-		var n int
+		end := start
 		if quoted, ok := strings.CutPrefix(rest, `"`); ok {
-			if n = strings.IndexByte(quoted, '"'); n <= 0 {
-				continue
-			}
-			rest, r.quoted, r.end = quoted[:n], true, start+n+2
-		} else {
-			if n = strings.IndexAny(rest, " \n\""); n <= 1 || rest[n-1] != ':' {
-				continue
-			}
-			rest, r.end = rest[:n-1], start+n-1
+			n := max(strings.IndexByte(quoted, '"'), 0)
+			rest, end = quoted[:n], start+n+2
+		} else if n := strings.IndexAny(rest, " \n\""); n > 1 && rest[n-1] == ':' {
+			rest, end = rest[:n-1], start+n-1
 		}
-		if !strings.Contains(rest, "/") || strings.ContainsAny(rest, " \n") {
+		if end == start || !strings.Contains(rest, "/") || strings.ContainsAny(rest, " \n") {
 			continue
 		}
-		parsed := parseRequest(r.method, rest)
-		parsed.quoted, parsed.end = r.quoted, r.end
+		parsed := parseRequest(strings.TrimSpace(method), rest)
+		parsed.end = end
 		if !strings.ContainsAny(parsed.host, ".:") || strings.ContainsAny(parsed.host, "*<>") {
 			parsed.host = ""
 		}

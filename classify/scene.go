@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,10 +33,7 @@ func (sc scene) finding(c Cause, facts ...Fact) Finding {
 		facts = append(facts, Fact{FactLimit, sc.limit.String()})
 	}
 	f := New(c, "", facts...)
-	f.Endpoint, f.Operation = sc.endpoint, sc.operation
-	if f.Operation == "" {
-		f.Operation = OperationUnknown
-	}
+	f.Endpoint, f.Operation = sc.endpoint, orElse(sc.operation, OperationUnknown)
 	f.Summary = sentence(f)
 	return f
 }
@@ -51,21 +49,18 @@ func (sc scene) ended(c Cause) Finding {
 }
 
 func hasFact(facts []Fact, key string) bool {
-	for _, f := range facts {
-		if f.Key == key {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(facts, func(f Fact) bool { return f.Key == key })
 }
 
-// fact returns a fact with a redacted value, or nothing for an empty value.
-func fact(key, value string) []Fact {
-	value = Redact(value, 256)
-	if strings.TrimSpace(value) == "" {
-		return nil
+// fact returns facts of keys and values by turns, redacted, without the empty ones.
+func fact(pairs ...string) []Fact {
+	var facts []Fact
+	for i := 0; i < len(pairs); i += 2 {
+		if value := Redact(pairs[i+1], 256); strings.TrimSpace(value) != "" {
+			facts = append(facts, Fact{pairs[i], value})
+		}
 	}
-	return []Fact{{key, value}}
+	return facts
 }
 
 // unwrapFirst follows the first branch of a joined error, which is the one that

@@ -71,27 +71,18 @@ func (p *piece) socket() (hit, bool) {
 		return hit{}, false
 	}
 	at, word := -1, ""
-	for _, w := range [...]string{"dial tcp", "read tcp", "write tcp"} {
-		if !p.has(w) {
-			continue
+	for _, w := range socketWords {
+		if last := strings.LastIndex(p.lower, w); last > at {
+			at, word = last, w
 		}
-		if i := strings.LastIndex(p.lower, w); i > at {
-			at, word = i, w
-		}
-	}
-	if at < 0 {
-		return hit{}, false
-	}
-	for _, family := range [...]string{"4", "6"} {
-		if strings.HasPrefix(p.lower[at+len(word):], family) {
-			word += family
-			break
-		}
-	}
-	if at+len(word) == len(p.flat) {
-		return hit{}, false // cut
 	}
 	rest := p.flat[at+len(word):]
+	if rest != "" && (rest[0] == '4' || rest[0] == '6') {
+		rest = rest[1:] // the family
+	}
+	if rest == "" {
+		return hit{}, false // cut
+	}
 	address := ""
 	if rest[0] == ' ' {
 		i := strings.Index(rest[:min(len(rest), 300)], ": ")
@@ -107,14 +98,11 @@ func (p *piece) socket() (hit, bool) {
 		}
 	}
 	rest = asciiLower(rest[:min(len(rest), 300)])
-	established := strings.HasPrefix(word, "read") || strings.HasPrefix(word, "write")
+	established := word != "dial tcp"
 	sc := scene{address: address, endpoint: p.req.host}
-	if p.proxied() {
-		sc.stage = StageProxyConnect
-	}
 	h := hit{address: address}
-	if sc.stage == StageProxyConnect {
-		h.endpoint = address
+	if p.proxied() {
+		sc.stage, h.endpoint = StageProxyConnect, address
 	}
 	if symbol := wordsErrno(rest); symbol != "" {
 		h.cause = errnoCause(symbol, sc, established)
@@ -144,17 +132,11 @@ func (p *piece) socket() (hit, bool) {
 
 // goWords are the exact texts of errors that the standard library keeps to
 // itself. A live error that is one of them is as sure as a type.
-var goWords = map[string]struct{}{
-	"net/http: TLS handshake timeout":                         {},
-	"net/http: timeout awaiting response headers":             {},
-	"net/http: request canceled while waiting for connection": {},
-	"http: server closed idle connection":                     {},
-	"stopped after 10 redirects":                              {},
-	"http2: client connection lost":                           {},
-	"tls: server selected unsupported protocol version 301":   {},
-	"tls: server selected unsupported protocol version 302":   {},
-	"tls: server chose an unconfigured cipher suite":          {},
-	"Proxy Authentication Required":                           {},
+var goWords = []string{
+	"net/http: TLS handshake timeout", "net/http: timeout awaiting response headers", "net/http: request canceled while waiting for connection",
+	"http: server closed idle connection", "stopped after 10 redirects", "http2: client connection lost",
+	"tls: server selected unsupported protocol version 301", "tls: server selected unsupported protocol version 302",
+	"tls: server chose an unconfigured cipher suite", "Proxy Authentication Required",
 }
 
 // transport reads what net/http prints about a request that got no answer.
@@ -228,18 +210,14 @@ func (p *piece) end() (hit, bool) {
 	case p.proxied() && strings.HasSuffix(tail, "EOF"):
 		return hit{cause: EndpointProxyRefusedConnect, alternatives: []Cause{EndpointProxyUnreachable}}, true
 	case strings.Contains(lower, "unexpected eof"):
-		return hit{cause: EndpointDownloadInterrupted, operation: ""}, true
-	case p.hasReq && (tail == ": EOF" || strings.HasPrefix(p.flat[p.tail:], ": EOF")):
+		return hit{cause: EndpointDownloadInterrupted}, true
+	case p.hasReq && strings.HasPrefix(p.flat[p.tail:], ": EOF"), strings.HasSuffix(tail, "transport connection broken: EOF"):
 		return hit{cause: EndpointConnectionClosedEOF}, true
-	case strings.HasSuffix(tail, "transport connection broken: EOF"):
-		return hit{cause: EndpointConnectionClosedEOF}, true
+	case p.hasReq && strings.Contains(lower, "context deadline exceeded"):
+		return hit{cause: UnknownRequestDeadlineNoStage}, true
 	case strings.Contains(lower, "context deadline exceeded"):
-		if p.hasReq {
-			return hit{cause: UnknownRequestDeadlineNoStage}, true
-		}
 		return hit{cause: UnknownDeadlineNoCause}, true
-	case strings.Contains(lower, "context canceled"), strings.Contains(lower, "request canceled"), strings.Contains(lower, "operation was canceled"),
-		strings.Contains(lower, "rst_stream with error code: cancel"):
+	case containsAny(lower, []string{"context canceled", "request canceled", "operation was canceled", "rst_stream with error code: cancel"}):
 		return hit{cause: UnknownCanceledNoCause}, true
 	}
 	if h, ok := p.looseErrno(lower); ok {
@@ -287,8 +265,6 @@ func (p *piece) truncated() bool {
 		}
 	}
 	// A reference whose quote never closes.
-	if i := strings.LastIndex(bare, "image \""); i >= 0 && strings.IndexByte(p.lower[i+len("image \""):], '"') < 0 {
-		return true
-	}
-	return false
+	i := strings.LastIndex(bare, "image \"")
+	return i >= 0 && strings.IndexByte(p.lower[i+len("image \""):], '"') < 0
 }

@@ -107,3 +107,13 @@ func (s *wordSet) match(t *table) (phrase, bool) {
 	}
 	return phrase{}, false
 }
+
+// anyOf reports whether set holds one of ids.
+func (s *wordSet) anyOf(ids []uint16) bool {
+	for _, id := range ids {
+		if s.has(id) {
+			return true
+		}
+	}
+	return false
+}

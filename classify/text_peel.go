@@ -62,19 +62,14 @@ func startsRecord(line string) bool {
 	case "Normal", "Warning", "Failed", "Error:", "BackOff", "Pulling", "Pulled", "ErrImagePull:", "Back-off", "Trying", "FATA[0000]":
 		return true
 	}
-	for _, p := range []string{"time=", "level=", "[ERROR", "E0", "E1", "W0", "W1", "I0", "I1", "ERRO[", "FATA[", "WARN[", "INFO[", "DEBU["} {
-		if strings.HasPrefix(word, p) {
-			return true
-		}
+	if beginsWith(word, []string{"time=", "level=", "[ERROR", "E0", "E1", "W0", "W1", "I0", "I1", "ERRO[", "FATA[", "WARN[", "INFO[", "DEBU["}) {
+		return true
 	}
 	// "17m", "2m35s": an age; "2025-04-29T...": a time stamp; "Nov" "21".
 	if word != "" && word[0] >= '0' && word[0] <= '9' {
 		return isAge(word) || (len(word) >= 10 && word[4] == '-' && word[7] == '-')
 	}
-	if len(word) == 3 && strings.Contains("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", word) {
-		return true
-	}
-	return false
+	return len(word) == 3 && strings.Contains("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", word)
 }
 
 // maxAttempts bounds the attempts of one text.
@@ -125,7 +120,7 @@ func bracketed(record string) (before, inner string, ok bool) {
 			}
 			i += from + len(marker)
 			from = i
-			if attemptStart(record[i:]) == "" {
+			if !startsAttempt(record[i:]) {
 				continue
 			}
 			end := strings.LastIndexByte(record, ']')
@@ -138,18 +133,13 @@ func bracketed(record string) (before, inner string, ok bool) {
 	return "", "", false
 }
 
-// attemptStart returns the words with which an attempt's text begins.
-func attemptStart(text string) string {
-	for _, w := range []string{
+// startsAttempt reports whether text begins as an attempt's does.
+func startsAttempt(text string) bool {
+	return beginsWith(text, []string{
 		"rpc error: ", "failed to pull and unpack image", "unable to pull image", "initializing source", "Error response from daemon",
 		"pull QPS exceeded", "reading manifest", "RegistryUnavailable: ", "SignatureValidationFailed: ", "copying system image",
 		"writing blob", "reading blob", "parsing image configuration", "Error initializing source",
-	} {
-		if strings.HasPrefix(text, w) {
-			return w
-		}
-	}
-	return ""
+	})
 }
 
 // splitJoined splits "a, b" where what follows the comma begins an attempt. A
@@ -164,7 +154,7 @@ func splitJoined(inner string) []string {
 		}
 		i += at
 		at = i + 2
-		if attemptStart(inner[at:]) != "" {
+		if startsAttempt(inner[at:]) {
 			parts = append(parts, inner[from:i])
 			from = at
 		}
@@ -187,16 +177,11 @@ func mirrorList(record string) (list []string, before, after string, ok bool) {
 				continue
 			}
 		}
-		for _, sep := range []string{"]\n[", "] ["} {
-			if strings.Contains(rest[:end], sep) {
-				list = strings.SplitN(rest[:end], sep, maxAttempts)
-				break
-			}
+		sep := "]\n["
+		if !strings.Contains(rest[:end], sep) {
+			sep = "] ["
 		}
-		if list == nil {
-			list = []string{rest[:end]}
-		}
-		return list, record[:i], rest[end+2:], true
+		return strings.SplitN(rest[:end], sep, maxAttempts), record[:i], rest[end+2:], true
 	}
 	return nil, "", "", false
 }

@@ -32,29 +32,20 @@ func (p *piece) content() (hit, bool) {
 
 // digestFacts returns the digests around a mismatch or a missing blob.
 func (p *piece) digestFacts(c Cause) []Fact {
+	var want, got string
 	switch c {
 	case ImageDigestMismatch:
-		if got, want, ok := twoDigests(p.flat, "unexpected commit digest ", ", expected "); ok {
-			return []Fact{{FactDigest, want}, {FactGot, got}}
+		want, got = digestAfter(p.flat, ", expected "), digestAfter(p.flat, "unexpected commit digest ")
+		if want == "" || got == "" {
+			want, got = digestAfter(p.flat, "Digest did not match, expected "), digestAfter(p.flat, ", got ")
 		}
-		if want, got, ok := twoDigests(p.flat, "Digest did not match, expected ", ", got "); ok {
-			return []Fact{{FactDigest, want}, {FactGot, got}}
+		if want == "" || got == "" {
+			return nil
 		}
 	case ImageBlobUnknown:
-		if d := digestAfter(p.flat, "content descriptor "); d != "" {
-			return []Fact{{FactDigest, d}}
-		}
-		if d := digestAfter(p.flat, "reading blob "); d != "" {
-			return []Fact{{FactDigest, d}}
-		}
+		want = orElse(digestAfter(p.flat, "content descriptor "), digestAfter(p.flat, "reading blob "))
 	}
-	return nil
-}
-
-func twoDigests(text, first, second string) (a, b string, ok bool) {
-	a = digestAfter(text, first)
-	b = digestAfter(text, second)
-	return a, b, a != "" && b != ""
+	return fact(FactDigest, want, FactGot, got)
 }
 
 func digestAfter(text, marker string) string {
@@ -132,27 +123,25 @@ func (p *piece) identity() (hit, bool) {
 		h.facts = codeFact(w.words)
 		return h, true
 	}
-	message, denied := p.codeWord("denied")
-	unauthorized := false
-	if !denied {
-		message, unauthorized = p.codeWord("unauthorized")
+	word := "denied"
+	message, said := p.codeWord(word)
+	if !said {
+		word = "unauthorized"
+		message, said = p.codeWord(word)
 	}
 	var facts []Fact
-	if denied {
-		facts = codeFact("denied")
-	} else if unauthorized {
-		facts = codeFact("unauthorized")
+	if said {
+		facts = append(codeFact(word), fact(FactMessage, message)...)
 	}
-	facts = append(facts, fact(FactMessage, message)...)
 	if w, ok := p.words.match(messageTable()); ok {
 		h := w.hit()
 		h.facts = facts
 		return h, true
 	}
 	switch {
-	case denied:
+	case said && word == "denied":
 		return hit{cause: IdentityAccessDeniedOrMissing, facts: facts, alternatives: []Cause{IdentityForbidden}}, true
-	case unauthorized:
+	case said:
 		return hit{cause: IdentityUnauthorized, facts: facts}, true
 	}
 	w, ok := p.words.match(deniedTable())
@@ -174,12 +163,8 @@ func (p *piece) secret() (hit, bool) {
 			}
 		}
 	}
-	for _, w := range [...]string{"invalid character ", "unexpected end of json input", "json: cannot unmarshal ", "illegal base64 data"} {
-		if strings.HasPrefix(core, w) {
-			return hit{cause: IdentityPullSecretInvalid, operation: OperationUnknown}, true
-		}
-	}
-	return hit{}, false
+	ok := beginsWith(core, []string{"invalid character ", "unexpected end of json input", "json: cannot unmarshal ", "illegal base64 data"})
+	return hit{cause: IdentityPullSecretInvalid, operation: OperationUnknown}, ok
 }
 
 // codeWord finds word where a registry's error code stands: after a colon or at

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"time"
 )
@@ -76,12 +77,12 @@ func certificateCause(err error, leaf *x509.Certificate) (Cause, *x509.Certifica
 		return invalidCause(invalid), invalid.Cert, fact(FactMessage, invalid.Detail)
 	case errors.As(err, &authority):
 		// Why a candidate was passed over is in the text alone.
-		if hint := authority.Error(); strings.Contains(hint, "insecure algorithm") {
+		switch text := authority.Error(); {
+		case strings.Contains(text, "insecure algorithm"):
 			return TLSWeakSignature, authority.Cert, nil
-		} else if strings.Contains(hint, "cannot sign this kind of certificate") {
+		case strings.Contains(text, "cannot sign this kind of certificate"):
 			return TLSWrongKeyUsage, authority.Cert, nil
-		}
-		if selfSigned(leaf) || (leaf == nil && authority.Cert != nil && !authority.Cert.IsCA && selfSigned(authority.Cert)) {
+		case selfSigned(leaf) || (leaf == nil && authority.Cert != nil && !authority.Cert.IsCA && selfSigned(authority.Cert)):
 			return TLSSelfSigned, authority.Cert, nil
 		}
 		return TLSUnknownAuthority, authority.Cert, nil
@@ -112,12 +113,8 @@ func invalidCause(e x509.CertificateInvalidError) Cause {
 // validityCause tells the two ends of the validity apart. crypto/x509 has one
 // reason for both; the platform verifier of Windows gives no detail either.
 func validityCause(detail string, cert *x509.Certificate, now time.Time) Cause {
-	switch {
-	case strings.Contains(detail, " is before "):
-		return TLSNotYetValid
-	case strings.Contains(detail, " is after "):
-		return TLSExpired
-	case cert != nil && now.Before(cert.NotBefore):
+	after := strings.Contains(detail, " is after ")
+	if strings.Contains(detail, " is before ") || !after && cert != nil && now.Before(cert.NotBefore) {
 		return TLSNotYetValid
 	}
 	return TLSExpired
@@ -125,21 +122,14 @@ func validityCause(detail string, cert *x509.Certificate, now time.Time) Cause {
 
 func hostnameCause(e x509.HostnameError) Cause {
 	c := e.Certificate
+	isIP := net.ParseIP(strings.Trim(e.Host, "[]")) != nil
 	switch {
-	case c == nil:
+	case c == nil, isIP && len(c.IPAddresses) > 0, !isIP && len(c.DNSNames) > 0:
 		return TLSHostnameMismatch
-	case net.ParseIP(strings.Trim(e.Host, "[]")) != nil:
-		if len(c.IPAddresses) == 0 && !strings.Contains(e.Error(), "legacy Common Name") {
-			return TLSNoIPSAN
-		}
-		if len(c.IPAddresses) == 0 {
-			return TLSNoSAN
-		}
-		return TLSHostnameMismatch
-	case len(c.DNSNames) == 0:
-		return TLSNoSAN
+	case isIP && !strings.Contains(e.Error(), "legacy Common Name"):
+		return TLSNoIPSAN
 	}
-	return TLSHostnameMismatch
+	return TLSNoSAN
 }
 
 // selfSigned reports whether c is signed with its own key.
@@ -153,16 +143,13 @@ func certificateFacts(c *x509.Certificate) []Fact {
 	if c == nil {
 		return nil
 	}
-	facts := append(fact(FactSubject, c.Subject.String()), fact(FactIssuer, c.Issuer.String())...)
-	names := append([]string(nil), c.DNSNames[:min(len(c.DNSNames), 8)]...)
+	names := slices.Clone(c.DNSNames[:min(len(c.DNSNames), 8)])
 	for _, ip := range c.IPAddresses[:min(len(c.IPAddresses), 8)] {
 		names = append(names, ip.String())
 	}
-	facts = append(facts, fact(FactNames, strings.Join(names, ", "))...)
+	facts := fact(FactSubject, c.Subject.String(), FactIssuer, c.Issuer.String(), FactNames, strings.Join(names, ", "))
 	if !c.NotAfter.IsZero() {
-		facts = append(facts,
-			Fact{FactNotBefore, c.NotBefore.UTC().Format(time.RFC3339)},
-			Fact{FactNotAfter, c.NotAfter.UTC().Format(time.RFC3339)})
+		facts = append(facts, fact(FactNotBefore, c.NotBefore.UTC().Format(time.RFC3339), FactNotAfter, c.NotAfter.UTC().Format(time.RFC3339))...)
 	}
 	return facts
 }
@@ -223,8 +210,8 @@ func (p *piece) handshake() (hit, bool) {
 	}
 	if p.has("local error: tls: ") && !p.has("x509: ") {
 		if strings.Contains(p.lower[p.tail:], "local error: tls: no renegotiation") {
-			// Servers ask for another handshake to get a certificate; Go's
-			// client does not take part unless it is told to.
+			// Servers ask for another handshake to get a certificate; Go's client
+			// does not take part unless it is configured to.
 			return hit{cause: TLSClientCertificateRequired, alternatives: []Cause{TLSHandshakeAlert}, nobody: p.proxied()}, true
 		}
 		// This side broke off over what it received (RFC 8446 section 6.2).

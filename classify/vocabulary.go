@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Layer is one rung of a pull, or the place where a failure belongs. Layers are
+// Layer is one step that a pull needs, or the place where a failure belongs. Layers are
 // ordered, see [Order]: each is meaningless until the one before holds.
 type Layer string
 
@@ -103,6 +103,7 @@ const (
 	FactInterface   = "interface"        // outgoing interface
 	FactRoute       = "route"            // kind of route: unicast, local, unreachable, blackhole, prohibit, none
 	FactTable       = "table"            // routing table
+	FactPrefix      = "prefix"           // prefix of the route or network that decides
 	FactMTU         = "mtu"              // bytes
 	FactErrno       = "errno"            // symbolic, "ECONNREFUSED"
 	FactResolver    = "resolver"         // the nameserver that was asked
@@ -140,6 +141,7 @@ const (
 	FactClient      = "client"           // the address that the registry says it saw
 	FactSteps       = "steps"            // what single steps saw
 	FactOrdinary    = "ordinary"         // what an ordinary client saw
+	FactRounds      = "rate"             // "3/5": repetitions that held, of all
 	FactReason      = "reason"           // local reason of an inconclusive answer
 )
 

@@ -48,18 +48,18 @@ var sandboxWords = []string{
 // request, and a manifest is read with words about copying.
 var stagePhrases = []phrases{
 	{"", OperationResolveManifest, "", []string{"/manifests/"}},
-	{"", OperationFetchToken, "", []string{"anonymous token", "oauth token", "requesting bearer token", "requesting bear token", "decoding bearer token", "retrieve auth token", "obtain access token", "token response", "bearer auth challenge",
-		"token auth challenge", "include a token in the response"}},
+	{"", OperationFetchToken, "", []string{"anonymous token", "oauth token", "requesting bearer token", "requesting bear token", "decoding bearer token",
+		"retrieve auth token", "obtain access token", "token response", "bearer auth challenge", "token auth challenge", "include a token in the response"}},
 	{"", OperationResolveManifest, "", []string{"commit on ref \"manifest-", "commit on ref \"index-"}},
 	{"", OperationExtract, "", []string{"failed to extract layer", "failed to register layer", "adding layer", "unpack image on snapshotter"}},
-	{"", OperationFetchBlob, "", []string{"httpreadseeker", "httpreaderseeker", "reading blob", "writing blob", "fetching blob", "pulling image configuration", "content descriptor",
-		"failed commit on ref", "short read: expected", "read expected number of bytes", "copying blob", "copying config", "failed to copy: ",
-		"config blob", "parsing image configuration", "download failed after attempts", "download failed, retrying", "happened during read",
-		"external blob", "/getimageblob", "because of no progress in ", "for image pull progress", ": downloading [", "filesystem layer verification"}},
-	{"", OperationResolveManifest, "", []string{"failed to resolve", "reading manifest", "pinging container registry", "pinging docker registry", "fetching manifest", "manifest for ",
-		"initializing source docker", "manifest unknown", "content at ", "failed with status code [manifests", "choosing image instance", "trying to pull repository",
-		"load metadata", "resolve source metadata", "resolve image config", "permission for manifest", "image to digest", "get checksum for docker",
-		"named manifest", "manifest tagged by", "mirror resolve retries", "resolve mirror for key", "getting image source"}},
+	{"", OperationFetchBlob, "", []string{"httpreadseeker", "httpreaderseeker", "reading blob", "writing blob", "fetching blob", "pulling image configuration",
+		"content descriptor", "failed commit on ref", "short read: expected", "read expected number of bytes", "copying blob", "copying config", "failed to copy: ",
+		"config blob", "parsing image configuration", "download failed after attempts", "download failed, retrying", "happened during read", "external blob", "/getimageblob",
+		"because of no progress in ", "for image pull progress", ": downloading [", "filesystem layer verification"}},
+	{"", OperationResolveManifest, "", []string{"failed to resolve", "reading manifest", "pinging container registry", "pinging docker registry", "fetching manifest",
+		"manifest for ", "initializing source docker", "manifest unknown", "content at ", "failed with status code [manifests", "choosing image instance",
+		"trying to pull repository", "load metadata", "resolve source metadata", "resolve image config", "permission for manifest", "image to digest",
+		"get checksum for docker", "named manifest", "manifest tagged by", "mirror resolve retries", "resolve mirror for key", "getting image source"}},
 }
 
 // wrapperWords are what a cut may leave the head of.

@@ -273,7 +273,7 @@ func TestOutcome(t *testing.T) {
 				start := time.Now()
 				r, err := c.Check(t.Context(), name)
 				require.NoError(t, err)
-				assert.LessOrEqual(t, time.Since(start), dnscheck.DefaultLimit)
+				assert.LessOrEqual(t, time.Since(start), 5*time.Second)
 				assert.Equal(t, tt.held, r.Held(), "held")
 				assert.Equal(t, tt.from, r.From)
 				assert.Equal(t, addrs(tt.addresses...), r.Addresses)
@@ -627,7 +627,7 @@ func TestHangingFileSystem(t *testing.T) {
 		start := time.Now()
 		r, err := (&dnscheck.Checker{FS: h, Exchanger: script{}}).Check(t.Context(), name)
 		require.NoError(t, err)
-		assert.Equal(t, dnscheck.DefaultLimit, time.Since(start))
+		assert.Equal(t, 5*time.Second, time.Since(start))
 		assert.Contains(t, r.Inconclusive, "not read in time")
 	})
 }

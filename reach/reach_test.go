@@ -368,3 +368,12 @@ func TestThousandChecksAtOnce(t *testing.T) {
 		assert.Equal(t, 5*time.Second, time.Since(start))
 	})
 }
+
+func TestTraceRefusals(t *testing.T) {
+	t.Parallel()
+	_, err := (&reach.Checker{Dialer: accepts()}).Trace(t.Context(), target)
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	_, err = (&reach.Checker{}).Trace(t.Context(), netip.AddrPort{})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, errors.ErrUnsupported)
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
@@ -25,6 +26,10 @@ type RouterFunc func(ctx context.Context, dst netip.Addr) (Route, error)
 // RouteTo calls f.
 func (f RouterFunc) RouteTo(ctx context.Context, dst netip.Addr) (Route, error) { return f(ctx, dst) }
 
+// routeLimit: a lookup takes microseconds. A kernel that is busy changing
+// thousands of interfaces can hold it up; longer than this is no answer.
+const routeLimit = 2 * time.Second
+
 // RouteKind says what the routing does with a packet.
 type RouteKind string
 
@@ -41,9 +46,9 @@ const (
 
 // The values of [Route.Method] that this package sets.
 const (
-	MethodNetlink    = "netlink"     // Linux: the kernel's own lookup
-	MethodBSDRoute   = "bsd-route"   // BSD, macOS: kernel by UDP connect, details from the routing table
-	MethodUDPConnect = "udp-connect" // source address and refusal only
+	methodNetlink    = "netlink"     // Linux: the kernel's own lookup
+	methodBSDRoute   = "bsd-route"   // BSD, macOS: kernel by UDP connect, details from the routing table
+	methodUDPConnect = "udp-connect" // source address and refusal only
 )
 
 // Route is the way that this machine would send packets to one address. It says
@@ -79,8 +84,10 @@ type Route struct {
 	Protocol string       `json:"protocol,omitempty"`
 	// Kind is what the routing does with the packet; "" = not known.
 	Kind RouteKind `json:"kind"`
-	// Method says how this was found out: one of the Method constants, or a
-	// word of the caller's own Router.
+	// Method says how this was found out: "netlink" (Linux: the kernel's own
+	// lookup), "bsd-route" (BSD, macOS: kernel by UDP connect, details from the
+	// routing table), "udp-connect" (source address and refusal only), or a word of
+	// the caller's own Router.
 	Method string `json:"method,omitempty"`
 }
 
@@ -129,15 +136,5 @@ func (r Route) addFacts(f classify.Finding) classify.Finding {
 	if r.Table > 0 {
 		f = addFact(f, classify.FactTable, strconv.Itoa(r.Table))
 	}
-	return f
-}
-
-// addFact returns f with a fact more, unless value is empty or f has such a
-// fact already. The list of the caller's finding is not touched.
-func addFact(f classify.Finding, key, value string) classify.Finding {
-	if value == "" || f.Fact(key) != "" {
-		return f
-	}
-	f.Facts = append(f.Facts[:len(f.Facts):len(f.Facts)], classify.Fact{Key: key, Value: value})
 	return f
 }

@@ -38,7 +38,7 @@ func entangled(t *testing.T, bytes int) tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
 	require.NoError(t, err)
 	from := issueWith(t, nil, key, "Entangled CA", ca(nil))
-	leaf := issue(t, from, registry, server(nil, registry))
+	leaf := issue(t, from, registryHost, server(nil, registryHost))
 	chain := []*authority{}
 	for size := len(leaf.cert.Raw); ; {
 		next := issueWith(t, from, key, "Entangled CA", ca(func(c *x509.Certificate) {
@@ -60,7 +60,7 @@ func TestEffortForAHostileChain(t *testing.T) {
 			ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{entangled(t, size)}})
 			c := &Checker{Roots: pool(issue(t, nil, "Other Root", ca(nil))), Now: func() time.Time { return noon }}
 			before := cpuTime(t)
-			rep, err := c.CheckTLS(t.Context(), ap, registry)
+			rep, err := c.CheckTLS(t.Context(), ap, registryHost)
 			require.NoError(t, err)
 			assert.Less(t, cpuTime(t)-before, 8*time.Second)
 			got, failing := causes(rep.Findings())
@@ -78,7 +78,7 @@ func TestEffortForAHostileChain(t *testing.T) {
 			var all sync.WaitGroup
 			for range 64 {
 				all.Go(func() {
-					rep, err := c.CheckTLS(ctx, ap, registry)
+					rep, err := c.CheckTLS(ctx, ap, registryHost)
 					assert.NoError(t, err)
 					assert.False(t, rep.Held())
 					assert.True(t, rep.Inconclusive != "" || len(rep.Findings()) > 0, "an answer says something")
@@ -116,14 +116,14 @@ func TestEffortForAHostileName(t *testing.T) {
 func TestEffortIsOver(t *testing.T) {
 	t.Parallel()
 	root := issue(t, nil, "Corp Test Root", ca(nil))
-	leaf := issue(t, root, registry, server(nil, registry))
+	leaf := issue(t, root, registryHost, server(nil, registryHost))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	judged := &trial{ctx: ctx, certs: []*x509.Certificate{leaf.cert}, name: registry, port: "443", roots: &Roots{Pool: pool(root)}, now: noon, seen: &Seen{}}
-	_, err := judged.verify(registry, noon, serverUse)
+	judged := &trial{ctx: ctx, certs: []*x509.Certificate{leaf.cert}, name: registryHost, port: "443", roots: &Roots{Pool: pool(root)}, now: noon, seen: &Seen{}}
+	_, err := judged.verify(registryHost, noon, serverUse)
 	require.ErrorIs(t, err, context.Canceled)
 	judged.ctx, judged.verified = t.Context(), maxVerify
-	_, err = judged.verify(registry, noon, serverUse)
+	_, err = judged.verify(registryHost, noon, serverUse)
 	require.ErrorIs(t, err, errEffort)
 	assert.True(t, (&trial{ctx: t.Context()}).signs(root.cert, leaf.cert))
 	assert.False(t, (&trial{ctx: t.Context(), signed: maxSignatures}).signs(root.cert, leaf.cert))

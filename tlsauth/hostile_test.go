@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // Bundles as they are found: large, full of repetitions, cut off, with anything
@@ -73,7 +73,7 @@ func TestHostileNames(t *testing.T) {
 		}
 	}))
 	other := issue(t, nil, "Other", ca(nil))
-	judged := &trial{ctx: context.Background(), certs: []*x509.Certificate{leaf.cert}, name: registry, port: "443", roots: &Roots{Pool: pool(other), name: "caller's pool"}, now: noon}
+	judged := &trial{ctx: context.Background(), certs: []*x509.Certificate{leaf.cert}, name: registryHost, port: "443", roots: &Roots{Pool: pool(other), name: "caller's pool"}, now: noon}
 	_, problems := judged.judge()
 	require.NotEmpty(t, problems)
 	raw, err := json.Marshal(judged.describe())
@@ -97,8 +97,8 @@ func TestHostileNames(t *testing.T) {
 func FuzzCertificate(f *testing.F) {
 	root := issue(f, nil, "Corp Test Root", ca(nil))
 	between := issue(f, root, "Corp Test Issuing", ca(nil))
-	leaf := issue(f, between, registry, server(nil, registry, "10.20.0.4"))
-	f.Add(leaf.cert.Raw, between.cert.Raw, registry)
+	leaf := issue(f, between, registryHost, server(nil, registryHost, "10.20.0.4"))
+	f.Add(leaf.cert.Raw, between.cert.Raw, registryHost)
 	f.Add(root.cert.Raw, leaf.cert.Raw, "10.20.0.4")
 	f.Add(leaf.cert.Raw, leaf.cert.Raw, "[2001:db8::4]")
 	f.Add(root.cert.Raw, root.cert.Raw, "corp.privatelink.azurecr.test")
@@ -150,7 +150,7 @@ func FuzzProviderConfig(f *testing.F) {
 }
 
 func FuzzPluginAnswer(f *testing.F) {
-	f.Add([]byte(pluginAnswer(registry)))
+	f.Add([]byte(pluginAnswer(registryHost)))
 	f.Add([]byte(`{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Image","cacheDuration":"1h","auth":{"%zz":null}}`))
 	f.Add([]byte("not JSON: s3cr3t"))
 	p := pluginConfig{Name: "p", APIVersion: pluginV1}
@@ -174,7 +174,7 @@ func FuzzLifetime(f *testing.F) {
 				t.Fatalf("a senseless time: %v", at)
 			}
 		}
-		_ = newOffer(wire.Credential{Password: secret}, CredentialInfo{}).Digest(nil)
+		_ = newOffer(registry.Credential{Password: secret}, CredentialInfo{}).Digest(nil)
 	})
 }
 
@@ -199,16 +199,16 @@ func FuzzJudgeToken(f *testing.F) {
 	f.Add("bearer", "http://u:s3cr3t@[::1]:99999/%zz?token=s3cr3t", "\x1b[31m", "\n", 404, "*", true)
 	f.Add("negotiate", "", "", "", 0, "push", false)
 	f.Fuzz(func(t *testing.T, scheme, realm, service, scope string, status int, granted string, credentialed bool) {
-		ch := wire.Challenge{Scheme: scheme, Realm: realm, Service: service, Scope: scope}
-		for _, res := range []wire.TokenResult{
+		ch := registry.Challenge{Scheme: scheme, Realm: realm, Service: service, Scope: scope}
+		for _, res := range []registry.TokenResult{
 			{HasToken: true, Readable: true, Granted: []string{granted}},
 			{Err: &classify.HTTPAnswer{Operation: classify.OperationFetchToken, Host: "auth.corp.test", Status: status, Credentialed: credentialed, Message: granted}},
 		} {
-			r := JudgeToken(ch, CredentialInfo{Source: "keychain", Username: "robot"}, res, "team/app")
+			r := registry.JudgeToken(ch, CredentialInfo{Source: "keychain", Username: "robot"}, res, "team/app")
 			if !r.TokenIssued && r.Inconclusive == "" && len(r.Findings()) == 0 && scheme != "basic" {
 				t.Fatal("neither a token nor a reason")
 			}
-			f := JudgeRefusal(&classify.HTTPAnswer{Host: registry, Status: status, Credentialed: credentialed}, r, []wire.Challenge{ch})
+			f := registry.JudgeRefusal(&classify.HTTPAnswer{Host: registryHost, Status: status, Credentialed: credentialed}, r, []registry.Challenge{ch})
 			if f.Cause == "" || f.Summary == "" {
 				t.Fatalf("%+v", f)
 			}

@@ -4,16 +4,19 @@ import (
 	"context"
 	"crypto/pbkdf2"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // maxCredentials bounds how many matching credentials are tried: each costs
@@ -25,16 +28,16 @@ const maxCredentials = 16
 type Offer struct {
 	Info CredentialInfo // what a report may say of the credential
 
-	held func() wire.Credential // a function, because package fmt prints unexported fields; nil = anonymous
+	held func() registry.Credential // a function, because package fmt prints unexported fields; nil = anonymous
 }
 
-func newOffer(secret wire.Credential, info CredentialInfo) Offer {
-	return Offer{Info: info, held: func() wire.Credential { return secret }}
+func newOffer(secret registry.Credential, info CredentialInfo) Offer {
+	return Offer{Info: info, held: func() registry.Credential { return secret }}
 }
 
-func (o Offer) secret() wire.Credential {
+func (o Offer) secret() registry.Credential {
 	if o.held == nil {
-		return wire.Credential{}
+		return registry.Credential{}
 	}
 	return o.held()
 }
@@ -64,7 +67,7 @@ func Offers(ctx context.Context, keychain authn.Keychain, image string) ([]Offer
 	for _, cred := range found[:min(len(found), maxCredentials)] {
 		secret := secretOf(cred.Authn)
 		info := CredentialInfo{Source: cred.Source, Username: printableUser(secret.Username)}
-		info.dates(secret)
+		dates(&info, secret)
 		out = append(out, newOffer(secret, info))
 	}
 	if len(out) > 0 {
@@ -103,8 +106,8 @@ func credentials(ctx context.Context, keychain authn.Keychain, image string) ([]
 	return []Credential{{Authn: *config, Source: "keychain"}}, nil
 }
 
-func secretOf(a authn.AuthConfig) wire.Credential {
-	s := wire.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
+func secretOf(a authn.AuthConfig) registry.Credential {
+	s := registry.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
 	if s.Username == "" && s.Password == "" && a.Auth != "" {
 		if user, password, err := decodeAuth(a.Auth); err == nil {
 			s.Username, s.Password = user, password
@@ -127,7 +130,7 @@ func (o Offer) Accepted() CredentialInfo {
 // user name where the token says that it was issued for this user. That a token
 // came is not enough, because some servers answer a wrong password with an
 // anonymous one.
-func (o Offer) exchanged(res wire.TokenResult) CredentialInfo {
+func (o Offer) exchanged(res registry.TokenResult) CredentialInfo {
 	if res.HasToken && res.ForUser {
 		return o.Accepted()
 	}
@@ -177,6 +180,60 @@ func (o Offer) Digest(salt []byte) string {
 		return ""
 	}
 	return hex.EncodeToString(sum)
+}
+
+// maxSecret bounds what is looked into for dates.
+const maxSecret = 64 << 10
+
+// lifetime reads when a secret was issued and when it ends, where it says so
+// itself: a JSON Web Token (the refresh tokens of Azure, the access tokens of
+// Google and GitLab), or the base64 JSON that Amazon ECR gives out as a password.
+// Nothing is verified: a wrong claim changes a sentence, not a verdict. Zero
+// times = not said.
+func lifetime(secret string) (issued, expires time.Time) {
+	if secret == "" || len(secret) > maxSecret {
+		return time.Time{}, time.Time{}
+	}
+	var doc struct {
+		IssuedAt   float64 `json:"iat"`
+		Expires    float64 `json:"exp"`
+		Expiration float64 `json:"expiration"` // ECR: seconds
+	}
+	payload := secret
+	if parts := strings.Split(secret, "."); len(parts) == 3 {
+		payload = parts[1]
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(payload, "="))
+	if err != nil {
+		if raw, err = base64.StdEncoding.DecodeString(payload); err != nil {
+			return time.Time{}, time.Time{}
+		}
+	}
+	if json.Unmarshal(raw, &doc) != nil {
+		return time.Time{}, time.Time{}
+	}
+	if doc.Expires == 0 {
+		doc.Expires = doc.Expiration
+	}
+	return instant(doc.IssuedAt), instant(doc.Expires)
+}
+
+// instant is a number of seconds since 1970, zero if it is no sensible one.
+func instant(s float64) time.Time {
+	if !(s > 946684800 && s < 7258118400) { // the years 2000 and 2200; also not NaN
+		return time.Time{}
+	}
+	return time.Unix(int64(s), 0).UTC()
+}
+
+// dates completes how a credential may be spoken of.
+func dates(i *CredentialInfo, secret registry.Credential) {
+	for _, s := range []string{secret.RegistryToken, secret.IdentityToken, secret.Password} {
+		if s != "" {
+			i.IssuedAt, i.ExpiresAt = lifetime(s)
+			return
+		}
+	}
 }
 
 // constantUsers are user names that say which kind of secret stands beside them.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // finding says why a handshake failed. classical is that of the classical hello at
@@ -145,7 +145,7 @@ func (s *attempt) refusal(l *look) *classify.Finding {
 
 // refusedAddress reports whether an error is our own refusal.
 func refusedAddress(err error) bool {
-	var d *wire.DeniedError
+	var d *registry.DeniedError
 	return errors.As(err, &d)
 }
 

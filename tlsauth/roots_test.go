@@ -69,9 +69,9 @@ func TestRootsAreNamed(t *testing.T) {
 	t.Parallel()
 	root, other := issue(t, nil, "Corp Test Root", ca(nil)), issue(t, nil, "Other", ca(nil))
 	tree := fstest.MapFS{"etc/ssl/cert.pem": {Data: other.pem()}, "etc/ssl/certs/corp.crt": {Data: root.pem()}}
-	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registry, server(nil, registry)))}})
+	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registryHost, server(nil, registryHost)))}})
 	now := func() time.Time { return noon }
-	rep, err := (&Checker{FS: tree, Now: now}).CheckTLS(t.Context(), ap, registry)
+	rep, err := (&Checker{FS: tree, Now: now}).CheckTLS(t.Context(), ap, registryHost)
 	require.NoError(t, err)
 	assert.True(t, rep.Held())
 	assert.Equal(t, "/etc/ssl/certs/corp.crt", rep.TrustedBy)
@@ -79,12 +79,12 @@ func TestRootsAreNamed(t *testing.T) {
 	delete(tree, "etc/ssl/certs/corp.crt")
 	read, err := ReadRoots(tree, "", "")
 	require.NoError(t, err)
-	rep, err = (&Checker{Trust: read, Now: now}).CheckTLS(t.Context(), ap, registry)
+	rep, err = (&Checker{Trust: read, Now: now}).CheckTLS(t.Context(), ap, registryHost)
 	require.NoError(t, err)
 	assert.False(t, rep.Held())
 	assert.Equal(t, "/etc/ssl/cert.pem", rep.Findings()[0].Fact("roots"))
 
-	rep, err = (&Checker{FS: fstest.MapFS{}, Now: now}).CheckTLS(t.Context(), ap, registry)
+	rep, err = (&Checker{FS: fstest.MapFS{}, Now: now}).CheckTLS(t.Context(), ap, registryHost)
 	require.NoError(t, err)
 	assert.Contains(t, rep.Findings()[0].Summary, "no trusted root at all")
 }
