@@ -117,11 +117,7 @@ func (d *clientDemand) refine(l *look, f classify.Finding) classify.Finding {
 	default:
 		summary = fmt.Sprintf("the server asked for a client certificate and ended the handshake with the alert %q when none came", alert)
 	}
-	if f.Cause != cause {
-		old := f
-		f = classify.New(cause, "", old.Facts...).WithError(old.Unwrap())
-		f.Severity, f.Certainty, f.Operation, f.Endpoint = old.Severity, old.Certainty, old.Operation, old.Endpoint
-	}
+	f = registry.Refine(f, cause, "")
 	f.Summary = l.endpoint() + ": " + summary + accepts
 	return f
 }
