@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // A download of many layers may take longer than a token lives. The runtime
@@ -18,11 +18,11 @@ func TestATokenIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fetched := 0
 		b := newBearer("Bearer first")
-		b.until(wire.TokenResult{ExpiresIn: 20 * time.Second})
-		b.renew = func(context.Context) wire.TokenResult {
+		b.until(registry.TokenResult{ExpiresIn: 20 * time.Second})
+		b.renew = func(context.Context) registry.TokenResult {
 			fetched++
 			time.Sleep(time.Second)
-			return wire.TokenResult{HasToken: true, Token: wire.NewToken("second")}
+			return registry.TokenResult{HasToken: true, Token: registry.NewToken("second")}
 		}
 		assert.Equal(t, "Bearer first", b.current(t.Context(), ""))
 		time.Sleep(21 * time.Second)
@@ -49,6 +49,6 @@ func TestWhatCannotBeRenewed(t *testing.T) {
 	basic := newBearer("Basic eDp5")
 	assert.Equal(t, "Basic eDp5", basic.current(t.Context(), "Basic eDp5"))
 	refusing := newBearer("Bearer old")
-	refusing.renew = func(context.Context) wire.TokenResult { return wire.TokenResult{} }
+	refusing.renew = func(context.Context) registry.TokenResult { return registry.TokenResult{} }
 	assert.Equal(t, "Bearer old", refusing.current(t.Context(), "Bearer old"))
 }

@@ -36,7 +36,7 @@ var notInScenarios = map[classify.Cause][2]string{
 	classify.RoutePressure:            {"reach", "counters of the kernel"},
 	classify.NodeLocalLimit:           {"reach", "errno of a socket"},
 	// Where a scenario would be no more than a large file, or depend on an order.
-	classify.EndpointDownloadSlow:          {"endpoints", "layers larger than a scenario has"},
+	classify.EndpointDownloadSlow:          {"internal/registry", "layers larger than a scenario has"},
 	classify.EndpointTooManyHosts:          {".", "which of the hosts are left out depends on who is first"},
 	classify.NodeCachedTagDiffers:          {"endpoints", "a database file of containerd"},
 	classify.IdentityProviderConfigInvalid: {"tlsauth", "a configuration that the kubelet does not start with"},

@@ -42,8 +42,9 @@ type Options struct {
 	// then come first. Where the process is not seen, plugins are not known.
 	NodeCredentials bool
 	// RunPlugins runs those plugins as child processes, with the kubelet's own
-	// environment and the rights of this process, as the kubelet runs them; it
-	// implies NodeCredentials. false = they are judged and not run, and a pull that
+	// environment (but for LD_PRELOAD and the like) and the rights of this process, as
+	// the kubelet runs them, if no other user can change their files; it implies
+	// NodeCredentials. false = they are judged and not run, and a pull that
 	// needs one is inconclusive. They are run from the node's own root only: behind a
 	// mounted one they would find other libraries and other users.
 	RunPlugins bool

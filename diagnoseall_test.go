@@ -20,7 +20,6 @@ import (
 	"github.com/pullwalk/pullwalk"
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/lab"
-	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
@@ -199,7 +198,7 @@ func TestRoundsAreOfTheHost(t *testing.T) {
 		for _, res := range all {
 			require.Equal(t, pullwalk.StatusDegraded, res.Verdict)
 			require.Equal(t, classify.RouteIntermittent, res.Findings[0].Cause)
-			require.Equal(t, "3/4", res.Findings[0].Fact(reach.FactRate))
+			require.Equal(t, "3/4", res.Findings[0].Fact(classify.FactRounds))
 			got := steps(res, pullwalk.StepRounds)
 			require.Len(t, got, len(want))
 			for i := range got {

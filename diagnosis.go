@@ -14,7 +14,7 @@ import (
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/judge"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -102,8 +102,8 @@ func (o *Options) fillIn() {
 	limit(&o.Limits.DNS, defaultDNS)
 	limit(&o.Limits.Connect, defaultConnect)
 	limit(&o.Limits.TLS, defaultTLS)
-	limit(&o.Limits.Header, wire.DefaultHeader)
-	limit(&o.Limits.Idle, wire.DefaultIdle)
+	limit(&o.Limits.Header, registry.DefaultHeader)
+	limit(&o.Limits.Idle, registry.DefaultIdle)
 }
 
 // files is what is read of the node before the first packet.
@@ -130,7 +130,7 @@ func (d *diagnosis) read() files {
 	if f.view, f.viewErr = d.opts.Node.resolve(d.opts.Runtime); f.viewErr != nil {
 		return f
 	}
-	f.settings = dnscheck.ReadSettingsFrom(f.view.files)
+	f.settings = dnscheck.ReadSettings(f.view.files)
 	f.kubelet = d.kubelet(f.view)
 	rt := f.view.runtime
 	if f.view.FS != nil && f.view.way() == endpoints.WayContainerd {

@@ -16,7 +16,7 @@ import (
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/judge"
 	"github.com/pullwalk/pullwalk/internal/pull"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -46,7 +46,7 @@ func targetOf(u *url.URL, role endpoints.Role, foundBy string) (target, error) {
 		t.port = uint16(n)
 	case u.Scheme == "http":
 		t.port = 80
-	case wire.IsSOCKS(u): // RFC 1928, section 3
+	case registry.IsSOCKS(u): // RFC 1928, section 3
 		t.port = 1080
 	default:
 		t.port = 443
@@ -217,19 +217,19 @@ func (e *ladder) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 		Hellos: e.d.hellos(),
 		Roots:  e.d.view.Node.Roots, Trust: e.d.view.roots, FS: e.d.view.FS,
 		CA: e.tls.ca, CASource: e.tls.by, ClientPairs: e.tls.pairs, SkipVerify: e.tls.skipVerify,
-		RuntimeStarted: e.d.view.runtime.Started, Seen: e.seen, Segments: e.segments(), Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
-		Dialer: tlsauth.DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		RuntimeStarted: e.d.view.runtime.Started, Seen: e.seen, DialSegments: e.segments(), Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			select {
 			case c := <-first:
-				return wire.ReadAhead(c), nil
+				return registry.ReadAhead(c), nil
 			default:
 			}
 			c, _, err := l.dial(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return wire.ReadAhead(c), nil
-		}),
+			return registry.ReadAhead(c), nil
+		},
 	}
 }
 
@@ -244,16 +244,20 @@ func (d *diagnosis) hellos() []tlsauth.Hello {
 
 // segments clamps segments where the sockets are the system's own, to tell a
 // silent server from a path that loses large packets.
-func (e *ladder) segments() tlsauth.SegmentDialer {
+func (e *ladder) segments() func(ctx context.Context, network, address string, mss int) (net.Conn, error) {
+	if e.via != nil { // through a proxy the path is the proxy's
+		return nil
+	}
 	switch d := e.d.view.Node.Dialer.(type) {
 	case nil:
-		if e.via == nil {
-			return reach.System{}
-		}
-	case reach.SegmentDialer:
-		if e.via == nil { // through a proxy the path is the proxy's
-			return d
-		}
+		return reach.System{}.DialSegment
+	case segmentDialer:
+		return d.DialSegment
 	}
 	return nil
+}
+
+// segmentDialer is a dialer that can clamp segments, as [reach.System] does.
+type segmentDialer interface {
+	DialSegment(ctx context.Context, network, address string, mss int) (net.Conn, error)
 }

@@ -176,7 +176,7 @@ func (g *guard) dialer(d reach.Dialer) reach.Dialer {
 	switch d := d.(type) {
 	case nil, reach.System, *reach.System, *net.Dialer:
 		return d
-	case reach.SegmentDialer:
+	case segmentDialer:
 		return guardedSegments{guardedDialer{d.(reach.Dialer), g}, d}
 	}
 	return guardedDialer{d, g}
@@ -194,7 +194,7 @@ func (d guardedDialer) DialContext(ctx context.Context, network, address string)
 
 type guardedSegments struct {
 	guardedDialer
-	segments reach.SegmentDialer
+	segments segmentDialer
 }
 
 func (d guardedSegments) DialSegment(ctx context.Context, network, address string, mss int) (conn net.Conn, err error) {

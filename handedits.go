@@ -40,7 +40,7 @@ func routeByHand(r *reach.Route) []classify.Finding {
 		return nil
 	}
 	way := ""
-	facts := []classify.Fact{{Key: reach.FactPrefix, Value: r.Prefix.String()}}
+	facts := []classify.Fact{{Key: classify.FactPrefix, Value: r.Prefix.String()}}
 	if r.Gateway.IsValid() {
 		way = " via " + r.Gateway.String()
 		facts = append(facts, classify.Fact{Key: classify.FactGateway, Value: r.Gateway.String()})

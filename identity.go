@@ -11,7 +11,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/pull"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
@@ -31,7 +31,7 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 	first = st.Request
 	if s.d.opts.Pull == Connect {
 		if _, ch, err := s.tokenHost(ctx, first); err != nil {
-			reg.record(s.judge(ch, tlsauth.Offer{Info: tlsauth.CredentialInfo{Source: "anonymous"}}, wire.TokenResult{Err: err}), 0)
+			reg.record(s.judge(ch, tlsauth.Offer{Info: tlsauth.CredentialInfo{Source: "anonymous"}}, registry.TokenResult{Err: err}), 0)
 		}
 		return first, first
 	}
@@ -55,7 +55,7 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 		if st := s.resolve(ctx, reg, w, i+1); pull.Passes(st.Status) && st.Request != nil {
 			s.accepted = i + 1
 			info := s.said(c)
-			if w.Authorization == c.Secret.Basic() { // without it, the registry refused
+			if w.Authorization == secretOf(c).Basic() { // without it, the registry refused
 				info = c.Accepted()
 			}
 			s.d.setIdentity(info)
@@ -83,7 +83,7 @@ func (s *source) refused(st pull.Step) pull.Step {
 	for i, f := range st.Findings {
 		var answer *classify.HTTPAnswer
 		if errors.As(f, &answer) && answer.Credentialed {
-			g := tlsauth.JudgeRefusal(answer, s.known, st.Request.Challenge())
+			g := registry.JudgeRefusal(answer, s.known, st.Request.Challenge())
 			g.Endpoint, g.Operation, g.Severity = f.Endpoint, f.Operation, f.Severity
 			st.Findings[i] = g
 		}
@@ -116,7 +116,7 @@ func (s *source) credentials(ctx context.Context, reg *endpoint) ([]tlsauth.Offe
 	if err != nil {
 		return nil, &pull.Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
 	}
-	if len(offers) == 1 && offers[0].Secret.IsZero() { // the kubelet hands over none
+	if len(offers) == 1 && secretOf(offers[0]).IsZero() { // the kubelet hands over none
 		own, step := s.ownOffers(ctx, endpoints.OwnLogin)
 		if own != nil || step != nil {
 			s.ownLogin = true
@@ -195,7 +195,7 @@ func (s *source) auditRights(ctx context.Context, reg *endpoint, first *endpoint
 		return
 	}
 	out := e.request(ctx, pull.Step{ID: StepRights}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
-		r := tlsauth.AuditRights(ctx, rt, ch, c.Secret, s.ref.Repository, s.d.userAgent)
+		r := registry.AuditRights(ctx, rt, ch, secretOf(c), s.ref.Repository, s.d.userAgent)
 		st := pull.StatusOf(pull.Step{ID: StepRights}, true, "", pull.Warned(r.Findings()))
 		if r.Inconclusive != "" { // the pull does not depend on it
 			st.Status, st.Reason = StatusSkipped, r.Inconclusive
@@ -206,18 +206,18 @@ func (s *source) auditRights(ctx context.Context, reg *endpoint, first *endpoint
 }
 
 // tokenHost starts the ladder of the token server that a challenge names.
-func (s *source) tokenHost(ctx context.Context, r *endpoints.RequestReport) (*endpoint, wire.Challenge, error) {
+func (s *source) tokenHost(ctx context.Context, r *endpoints.RequestReport) (*endpoint, registry.Challenge, error) {
 	for _, c := range r.Challenge() {
 		if c.Scheme != "bearer" {
 			continue
 		}
-		realm, err := wire.RealmURL(c)
+		realm, err := registry.RealmURL(c)
 		if err != nil {
 			return nil, c, err
 		}
 		t, err := targetOf(realm, endpoints.RoleToken, "the challenge of "+r.Host)
 		if err != nil {
-			return nil, c, &wire.BadRealmError{Realm: wire.RedactURL(realm), Reason: err.Error()}
+			return nil, c, &registry.BadRealmError{Realm: registry.RedactURL(realm), Reason: err.Error()}
 		}
 		e := s.endpoint(ctx, t)
 		if e == nil {
@@ -225,15 +225,15 @@ func (s *source) tokenHost(ctx context.Context, r *endpoints.RequestReport) (*en
 		}
 		return e, c, nil
 	}
-	return nil, wire.Challenge{}, nil
+	return nil, registry.Challenge{}, nil
 }
 
 // identify makes the walk carry one credential, in the way that the registry's
 // challenge asks for. It reports whether a request with it can be tried.
 func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk, first *endpoints.RequestReport, c tlsauth.Offer, index int) bool {
 	w.Authorization, s.auth, s.known = "", nil, nil
-	if c.Secret.RegistryToken != "" && reg.scheme == "https" {
-		w.Authorization = wire.NewToken(c.Secret.RegistryToken).Authorization()
+	if secretOf(c).RegistryToken != "" && reg.scheme == "https" {
+		w.Authorization = registry.NewToken(secretOf(c).RegistryToken).Authorization()
 		s.auth = newBearer(w.Authorization)
 		reg.record(pull.Step{ID: StepToken, Status: StatusSkipped, Reason: "the credential is a registry token"}, index)
 		return true
@@ -245,14 +245,14 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 	if e == nil {
 		// No server can be asked: the judgement belongs to the registry, whose
 		// challenge it is.
-		res := wire.TokenResult{Err: err}
+		res := registry.TokenResult{Err: err}
 		reg.record(s.judge(ch, c, res), index)
 		return false
 	}
 	fetch := func(ctx context.Context) outcome {
 		return e.request(ctx, pull.Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 			hops := &tokenHops{s: s, at: e}
-			res := wire.FetchToken(ctx, rt, wire.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: c.Secret, UserAgent: s.d.userAgent, Way: s.d.way.Token(), Fields: s.cfg.TokenFields(), Next: hops.next})
+			res := registry.FetchToken(ctx, rt, registry.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: secretOf(c), UserAgent: s.d.userAgent, Way: s.d.way.Token(), Fields: s.cfg.TokenFields(), Next: hops.next})
 			out := outcome{token: res, at: hops.at}
 			switch {
 			case res.Err != nil && ctx.Err() != nil:
@@ -276,7 +276,7 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 	w.Authorization = out.token.Token.Authorization()
 	s.auth = newBearer(w.Authorization)
 	s.auth.until(out.token)
-	s.auth.renew = func(ctx context.Context) wire.TokenResult {
+	s.auth.renew = func(ctx context.Context) registry.TokenResult {
 		out := fetch(ctx)
 		if !out.token.HasToken {
 			e.recordToken(out, renewals)
@@ -294,8 +294,8 @@ const renewals = 1000
 type bearer struct {
 	turn    chan struct{} // capacity 1: one renewal at a time, waited for on a channel
 	value   string
-	expires time.Time                                  // zero = never
-	renew   func(ctx context.Context) wire.TokenResult // nil = it cannot be
+	expires time.Time                                      // zero = never
+	renew   func(ctx context.Context) registry.TokenResult // nil = it cannot be
 }
 
 func newBearer(authorization string) *bearer {
@@ -306,7 +306,7 @@ func newBearer(authorization string) *bearer {
 // token specification: 60 seconds).
 const defaultLife = time.Minute
 
-func (b *bearer) until(res wire.TokenResult) {
+func (b *bearer) until(res registry.TokenResult) {
 	b.expires = time.Now().Add(cmp.Or(res.ExpiresIn, defaultLife))
 }
 
@@ -333,8 +333,18 @@ func (b *bearer) current(ctx context.Context, refused string) string {
 	return b.value
 }
 
-func (s *source) judge(ch wire.Challenge, c tlsauth.Offer, res wire.TokenResult) pull.Step {
-	rep := tlsauth.JudgeToken(ch, c.Exchanged(res), res, s.ref.Repository)
+// secretOf is an offer in the form in which requests carry it.
+func secretOf(c tlsauth.Offer) registry.Credential {
+	a := c.Auth()
+	return registry.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
+}
+
+func (s *source) judge(ch registry.Challenge, c tlsauth.Offer, res registry.TokenResult) pull.Step {
+	info := c.Info
+	if res.HasToken && res.ForUser { // a token alone may be an anonymous one, in answer to a wrong password
+		info = c.Accepted()
+	}
+	rep := registry.JudgeToken(ch, info, res, s.ref.Repository)
 	return pull.StatusOf(pull.Step{ID: StepToken, Access: rep}, rep.TokenIssued, rep.Inconclusive, rep.Findings())
 }
 
@@ -344,8 +354,8 @@ func (s *source) basic(reg *endpoint, w *endpoints.Walk, first *endpoints.Reques
 		if ch.Scheme != "basic" {
 			continue
 		}
-		if c.Secret.Username == "" || c.Secret.Password == "" {
-			reg.record(s.judge(ch, c, wire.TokenResult{}), index)
+		if secretOf(c).Username == "" || secretOf(c).Password == "" {
+			reg.record(s.judge(ch, c, registry.TokenResult{}), index)
 			return false
 		}
 		if reg.scheme != "https" {
@@ -354,16 +364,16 @@ func (s *source) basic(reg *endpoint, w *endpoints.Walk, first *endpoints.Reques
 			reg.record(pull.StatusOf(pull.Step{ID: StepToken}, false, "credential withheld: plain http", []classify.Finding{f}), index)
 			return false
 		}
-		w.Authorization = c.Secret.Basic()
-		s.known = tlsauth.JudgeToken(ch, c.Info, wire.TokenResult{}, s.ref.Repository)
+		w.Authorization = secretOf(c).Basic()
+		s.known = registry.JudgeToken(ch, c.Info, registry.TokenResult{}, s.ref.Repository)
 		s.auth = newBearer(w.Authorization)
 		reg.record(pull.Step{ID: StepToken, Status: StatusSkipped, Reason: "the registry asks for Basic: no token is fetched"}, index)
 		return true
 	}
-	var ch wire.Challenge
+	var ch registry.Challenge
 	if all := first.Challenge(); len(all) > 0 {
 		ch = all[0]
 	}
-	reg.record(s.judge(ch, c, wire.TokenResult{}), index)
+	reg.record(s.judge(ch, c, registry.TokenResult{}), index)
 	return false
 }

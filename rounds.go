@@ -223,7 +223,7 @@ func (l *lane) tellConnects(first pull.Round, all []outcome) []classify.Finding 
 	}
 	var findings []classify.Finding
 	if text != "" {
-		f := classify.New(cause, text, classify.Fact{Key: classify.FactAddress, Value: l.addrPort().String()}, classify.Fact{Key: reach.FactRate, Value: r.String()})
+		f := classify.New(cause, text, classify.Fact{Key: classify.FactAddress, Value: l.addrPort().String()}, classify.Fact{Key: classify.FactRounds, Value: r.String()})
 		f.Severity = classify.SeverityWarn
 		if cause == classify.RouteIntermittent {
 			f.Alternatives = r.causes
@@ -281,7 +281,7 @@ func (e *ladder) tellLookups(all []outcome) []classify.Finding {
 	if a, b, ok := changing(list); ok {
 		texts = append(texts, fmt.Sprintf("%d lookups of %s gave %v and %v in turn", r.tried, e.host, a, b))
 	}
-	facts := []classify.Fact{{Key: reach.FactRate, Value: r.String()}}
+	facts := []classify.Fact{{Key: classify.FactRounds, Value: r.String()}}
 	if r.held > 0 {
 		for _, s := range serverRates(reports) {
 			texts = append(texts, fmt.Sprintf("the nameserver %v gave addresses %d times of %d", s.server, s.held, s.tried))

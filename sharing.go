@@ -13,7 +13,7 @@ import (
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/judge"
 	"github.com/pullwalk/pullwalk/internal/pull"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
@@ -49,7 +49,7 @@ type ladder struct {
 	through   *lane  // the first lane that held all the way
 	blockedBy string // the first failure, when no lane is through
 
-	pool   wire.Pool
+	pool   registry.Pool
 	beside sync.WaitGroup
 	key    ladderKey
 	giveUp context.CancelFunc // ends the climb
@@ -62,7 +62,7 @@ type ladder struct {
 
 func (s *source) newLadder(t target, a approach) *ladder {
 	l := &ladder{d: s.d.diagnosis, target: t, tls: s.settings(t), seen: &s.d.company.seen, proxy: a.proxy, via: a.via, unknown: a.unknown, ready: make(chan struct{}), done: make(chan struct{})}
-	l.pool = wire.Pool{Dial: l.open, Header: s.d.limits.Header, Idle: s.d.limits.Idle}
+	l.pool = registry.Pool{Dial: l.open, Header: s.d.limits.Header, Idle: s.d.limits.Idle}
 	if l.forwarded() {
 		l.pool.Proxy = l.proxy
 	}

@@ -237,7 +237,7 @@ func (s *source) log() pull.Source {
 	defer s.mu.Unlock()
 	p := s.d.plan
 	out := pull.Source{
-		Host: s.cfg.Host, Kind: s.cfg.Kind, Digest: s.digest, Skipped: s.skipped, Finished: s.finished, Partial: s.d.opts.Pull == Connect,
+		Host: s.cfg.Host, Kind: s.cfg.Kind, Digest: s.digest, Doubt: s.d.view.rivals(), Skipped: s.skipped, Finished: s.finished, Partial: s.d.opts.Pull == Connect,
 		Accepted: s.accepted, NotOffered: p != nil && len(p.Offered) == 0 && p.Inconclusive == "" && !s.ownLogin,
 	}
 	if s.overflow {

@@ -9,7 +9,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/pull"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // outcome is a finished step, with the connection that it opened, if any. The
@@ -20,7 +20,7 @@ type outcome struct {
 	conn     net.Conn
 	spare    net.Conn // one more, verified like conn
 	manifest *endpoints.Manifest
-	token    wire.TokenResult
+	token    registry.TokenResult
 	at       *endpoint // where a token exchange ended; nil = where it began
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/pull"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // approach is what stands before an endpoint.
@@ -34,7 +34,7 @@ func (s *source) approach(ctx context.Context, t target) approach {
 	switch {
 	case err != nil:
 		return approach{unknown: "the proxy setting cannot be used: " + err.Error()}
-	case u.Scheme != "http" && u.Scheme != "https" && !wire.IsSOCKS(u):
+	case u.Scheme != "http" && u.Scheme != "https" && !registry.IsSOCKS(u):
 		return approach{unknown: "the proxy " + u.Host + " has the scheme " + classify.Redact(u.Scheme, 32) + ", which no runtime speaks to a proxy"}
 	}
 	e := s.find(pt)
@@ -49,7 +49,7 @@ func (s *source) approach(ctx context.Context, t target) approach {
 
 // forwarded says that requests for e are made of the proxy itself, in the absolute
 // form, instead of through a tunnel.
-func (e *ladder) forwarded() bool { return e.proxy != nil && wire.Forward(e.proxy, e.scheme) }
+func (e *ladder) forwarded() bool { return e.proxy != nil && registry.Forward(e.proxy, e.scheme) }
 
 // tunnel is the rung that stands for route and connection behind a proxy.
 func (l *lane) tunnel(ctx context.Context) outcome {
@@ -93,10 +93,10 @@ func (l *lane) through(ctx context.Context) (net.Conn, error) {
 	switch {
 	case err != nil || e.forwarded():
 		return conn, err
-	case wire.IsSOCKS(e.proxy):
-		return wire.SOCKS(ctx, conn, e.proxy, e.hostPort(), e.d.limits.Header)
+	case registry.IsSOCKS(e.proxy):
+		return registry.SOCKS(ctx, conn, e.proxy, e.hostPort(), e.d.limits.Header)
 	}
-	return wire.Connect(ctx, conn, e.proxy, e.hostPort(), e.d.userAgent, e.d.limits.Header)
+	return registry.Connect(ctx, conn, e.proxy, e.hostPort(), e.d.userAgent, e.d.limits.Header)
 }
 
 // blamesProxy says that a finding is about the proxy in between and not about the

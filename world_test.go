@@ -481,6 +481,16 @@ func (w *world) fault(t testing.TB, args []string) {
 	}
 }
 
+// processOfRoot makes a process one of root, whose program nobody else can change.
+func processOfRoot(files fstest.MapFS, pid, program string) {
+	files["proc/"+pid+"/status"] = &fstest.MapFile{Data: []byte("Uid:\t0\t0\t0\t0\n")}
+	if files["proc/"+pid+"/stat"] == nil { // a world may say when it began
+		files["proc/"+pid+"/stat"] = &fstest.MapFile{Data: []byte(pid + " (x) S 1 1 1 0 -1 0 1 0 0 0 1 2 0 0 20 0 9 0 9050 1 1 1\n")}
+	}
+	files["proc/"+pid+"/exe"] = link(program)
+	files[strings.TrimPrefix(program, "/")] = &fstest.MapFile{Mode: 0o755}
+}
+
 // runtime puts a runtime's process on the node, in the node's own namespace.
 func (w *world) runtime(name string, env []string) {
 	for _, process := range []string{"self", "1", runtimePID} {
@@ -488,6 +498,7 @@ func (w *world) runtime(name string, env []string) {
 		w.link("proc/"+process+"/ns/pid", pidNamespace)
 	}
 	w.file("proc/"+runtimePID+"/comm", name+"\n")
+	processOfRoot(w.files, runtimePID, "/usr/bin/"+name)
 	for i, e := range env {
 		env[i] = strings.ReplaceAll(e, "PROXY-PASSWORD", proxyPassword)
 	}

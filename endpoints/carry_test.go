@@ -13,73 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
-
-// A blob that comes back to the registry after a stranger: net/http has dropped
-// Authorization by then, and only some runtimes add it again.
-func TestAuthorizationAfterAStranger(t *testing.T) {
-	t.Parallel()
-	d := Descriptor{Digest: sum("layer"), Size: 5}
-	for way, want := range map[Way][2]bool{"": {true, true}, WayContainerd: {true, true}, WayDocker: {true, false}, WayCRIO: {false, false}} {
-		for i, back := range []string{"https://registry.corp.test/v2/back", "https://registry.corp.test/back"} {
-			w := newWalk(t, image)
-			w.Way, w.Authorization = way, "Bearer s3cr3t"
-			seen := map[string]bool{}
-			rt := roundTrip(func(req *http.Request) (*http.Response, error) {
-				seen[req.URL.Host+req.URL.Path] = req.Header.Get("Authorization") != ""
-				switch {
-				case strings.Contains(req.URL.Path, "/blobs/"):
-					return reply(307, header{"Location": "https://blobs.example.test/x"}, nil)(req)
-				case req.URL.Host == "blobs.example.test":
-					return reply(307, header{"Location": back}, nil)(req)
-				}
-				return reply(200, nil, "layer")(req)
-			})
-			r := w.Blob(t.Context(), rt, d, Whole)
-			for r.Redirect() != nil {
-				r = w.Follow(t.Context(), rt, r, d, Whole)
-			}
-			assert.True(t, r.Complete)
-			assert.False(t, seen["blobs.example.test/x"], way)
-			assert.Equal(t, want[i], seen[strings.TrimPrefix(back, "https://")], "%s %s", way, back)
-		}
-	}
-}
-
-// Containerd answers the challenge of a redirect target, CRI-O and docker stop there.
-func TestChallengeOfARedirectTarget(t *testing.T) {
-	t.Parallel()
-	d := Descriptor{Digest: sum("layer"), Size: 5}
-	for _, tt := range []struct {
-		way          Way
-		challenge    string
-		inconclusive string
-	}{
-		{WayContainerd, `Bearer realm="https://auth.example.test/token"`, "credential withheld: after a redirect"},
-		{"", `Basic realm="x"`, "credential withheld: after a redirect"},
-		{WayContainerd, `Negotiate`, ""},
-		{WayContainerd, "", ""},
-		{WayCRIO, `Bearer realm="https://auth.example.test/token"`, ""},
-		{WayDocker, `Bearer realm="https://auth.example.test/token"`, ""},
-	} {
-		w := newWalk(t, image)
-		w.Way = tt.way
-		rt := roundTrip(func(req *http.Request) (*http.Response, error) {
-			if req.URL.Host == "blobs.example.test" {
-				h := header{}
-				if tt.challenge != "" {
-					h["Www-Authenticate"] = tt.challenge
-				}
-				return reply(401, h, "denied")(req)
-			}
-			return reply(307, header{"Location": "https://blobs.example.test/x"}, nil)(req)
-		})
-		r := w.Follow(t.Context(), rt, w.Blob(t.Context(), rt, d, Whole), d, Whole)
-		assert.Equal(t, tt.inconclusive, r.Inconclusive, tt)
-		assert.Equal(t, tt.inconclusive == "", r.Outcome == OutcomeFailed, tt)
-	}
-}
 
 const hostsWithFields = `
 [host."SCHEME://mirror.corp.test"]
@@ -186,16 +121,16 @@ func TestHeaderFieldsForTheTokenServer(t *testing.T) {
 	s := mirrorWithFields(t, "https")
 	for realm, sent := range map[string]bool{"https://auth.corp.test/token": true, "http://auth.corp.test/token": false} {
 		asked := false
-		res := wire.FetchToken(t.Context(), roundTrip(func(req *http.Request) (*http.Response, error) {
+		res := registry.FetchToken(t.Context(), roundTrip(func(req *http.Request) (*http.Response, error) {
 			asked = true
 			assert.Equal(t, "app", req.Header.Get("X-Team"))
 			assert.Equal(t, "Basic s3cr3t-3", req.Header.Get("Authorization"))
 			return reply(200, nil, `{"token":"t"}`)(req)
-		}), wire.TokenRequest{Challenge: wire.Challenge{Realm: realm}, Repository: "a", Fields: s.Fields()})
+		}), registry.TokenRequest{Challenge: registry.Challenge{Realm: realm}, Repository: "a", Fields: s.Fields()})
 		assert.Equal(t, sent, asked)
 		assert.Equal(t, sent, res.HasToken)
 		if !sent {
-			var withheld *wire.WithheldError
+			var withheld *registry.WithheldError
 			assert.ErrorAs(t, res.Err, &withheld)
 		}
 	}
@@ -208,7 +143,7 @@ func TestHeaderFieldsForTheTokenServer(t *testing.T) {
 		assert.Empty(t, req.Header.Get("X-Team"))
 		return reply(403, nil, "denied")(req)
 	})
-	res := wire.FetchToken(t.Context(), rt, wire.TokenRequest{Challenge: wire.Challenge{Realm: "https://auth.corp.test/token"}, Repository: "a", Fields: s.Fields(),
+	res := registry.FetchToken(t.Context(), rt, registry.TokenRequest{Challenge: registry.Challenge{Realm: "https://auth.corp.test/token"}, Repository: "a", Fields: s.Fields(),
 		Next: func(context.Context, *url.URL) (http.RoundTripper, error) { return rt, nil }})
 	assert.ErrorContains(t, res.Err, "header fields of the configuration do not go after a redirect")
 }

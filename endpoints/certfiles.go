@@ -75,7 +75,7 @@ func (rd *reader) addCertFiles(s *Source, dir string) {
 
 func (rd *reader) invalid(s Source, file, why string) {
 	f := classify.New(classify.NodeRuntimeConfigInvalid,
-		fmt.Sprintf("%s, which the settings for %s in %s name, %s; %s refuses every pull from %s because of it", file, s.Host, s.File, why, rd.way.name(), rd.ref.Registry),
+		fmt.Sprintf("%s, which the settings for %s in %s name, %s; %s refuses every pull from %s because of it", file, s.Host, s.File, why, rd.way.Name(), rd.ref.Registry),
 		classify.Fact{Key: classify.FactFile, Value: file})
 	f.Endpoint = s.Host
 	rd.findings = append(rd.findings, f)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // Dialer opens the connections of a [Checker]. [net.Dialer] is one.
@@ -105,7 +106,7 @@ func (c *Checker) Check(ctx context.Context, image string) (*Map, error) {
 		}
 		before := len(m.Requests)
 		t := &trip{c: c, m: m, src: s, way: way, pools: map[string]*host{}, w: s.Walk(ref, way)}
-		t.w.UserAgent = cmp.Or(c.UserAgent, defaultAgent)
+		t.w.UserAgent = cmp.Or(c.UserAgent, registry.DefaultAgent)
 		t.walk(ctx)
 		if m.Held {
 			m.fellBack(before)
@@ -114,7 +115,7 @@ func (c *Checker) Check(ctx context.Context, image string) (*Map, error) {
 		}
 	}
 	if ctx.Err() != nil {
-		m.unknown(ended(ctx))
+		m.unknown(registry.Ended(ctx))
 	}
 	return m, nil
 }

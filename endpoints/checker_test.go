@@ -31,7 +31,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // world is a registry, a token server and a blob host on loopback, with one
@@ -339,10 +339,10 @@ func TestCheckEndsWithItsCaller(t *testing.T) {
 func TestMetadataServiceIsNotAsked(t *testing.T) {
 	t.Parallel()
 	for _, a := range []string{"169.254.169.254:80", "[fe80::1]:443", "[fd00:ec2::254]:80", "168.63.129.16:80", "100.100.100.200:80", "[::ffff:169.254.169.254]:80"} {
-		assert.Error(t, wire.DenyPlatform(netip.MustParseAddrPort(a)), a)
+		assert.Error(t, registry.DenyPlatform(netip.MustParseAddrPort(a)), a)
 	}
 	for _, a := range []string{"10.20.0.4:443", "127.0.0.1:5000", "[fd00::1]:443"} {
-		assert.NoError(t, wire.DenyPlatform(netip.MustParseAddrPort(a)), a)
+		assert.NoError(t, registry.DenyPlatform(netip.MustParseAddrPort(a)), a)
 	}
 	m, err := (&Checker{AllowAddr: func(netip.AddrPort) error { return errors.New("not here") }}).Check(t.Context(), "127.0.0.1:443/app")
 	require.NoError(t, err)

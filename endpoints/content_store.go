@@ -12,6 +12,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 const containerdRoot = "/var/lib/containerd"
@@ -55,11 +56,11 @@ const blobDir = "io.containerd.content.v1.content/blobs"
 // against the descriptor's where that says one. What could not be looked at
 // counts as not there, see [ContentStore.Err].
 func (s *ContentStore) Holds(d Descriptor) bool {
-	dg, err := parseDigest(d.Digest)
+	dg, err := registry.ParseDigest(d.Digest)
 	if s.fsys == nil || err != nil {
 		return false
 	}
-	info, err := fs.Stat(s.fsys, inFS(path.Join(s.Dir, blobDir, dg.algorithm, hex.EncodeToString(dg.sum))))
+	info, err := fs.Stat(s.fsys, inFS(path.Join(s.Dir, blobDir, dg.Algorithm, hex.EncodeToString(dg.Sum))))
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && len(s.errs) == 0 {
 			s.errs = append(s.errs, fmt.Errorf("look into containerd's store %s: %w", s.Dir, err))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 const daemonJSON = "/etc/docker/daemon.json"
@@ -49,7 +50,7 @@ func (rd *reader) daemonJSON() []Source {
 		file = daemonJSON
 	}
 	var out []Source
-	if rd.ref.Registry == dockerHub {
+	if rd.ref.Registry == registry.DockerHub {
 		for _, raw := range conf.Mirrors[:min(len(conf.Mirrors), maxSources)] {
 			u, err := url.Parse(raw)
 			if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -68,7 +69,7 @@ func (rd *reader) daemonJSON() []Source {
 	}
 	s := Source{}.upstream(rd.ref)
 	s.File = file
-	s.SkipVerify = isLoopback(rd.ref.Registry) || inPrefixes(s.Host, conf.Insecure)
+	s.SkipVerify = registry.IsLoopback(rd.ref.Registry) || inPrefixes(s.Host, conf.Insecure)
 	s.HTTPSFirst = s.SkipVerify
 	s.Scheme = "https"
 	if s.SkipVerify {

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 func (c *Checker) allow() func(netip.AddrPort) error {
 	if c.AllowAddr != nil {
 		return c.AllowAddr
 	}
-	return wire.DenyPlatform
+	return registry.DenyPlatform
 }
 
 // dial returns how a connection to the host of u is made with the settings of src:
@@ -34,8 +34,6 @@ func (t *trip) dial(u *url.URL, src Source) func(context.Context) (net.Conn, err
 		return t.c.handshake(ctx, u, src, conn)
 	}
 }
-
-var errProxyScheme = errors.New("no runtime speaks this scheme to a proxy")
 
 // proxy returns the proxy for u, nil for none.
 func (t *trip) proxy(u *url.URL) (*url.URL, error) {
@@ -57,8 +55,8 @@ func (t *trip) connect(ctx context.Context, u *url.URL, src Source) (net.Conn, e
 		}
 		return conn, err
 	}
-	if proxy.Scheme != "http" && proxy.Scheme != "https" && !wire.IsSOCKS(proxy) {
-		return nil, &classify.StageError{Stage: classify.StageProxyConnect, Endpoint: u.Host, Err: errProxyScheme}
+	if proxy.Scheme != "http" && proxy.Scheme != "https" && !registry.IsSOCKS(proxy) {
+		return nil, &classify.StageError{Stage: classify.StageProxyConnect, Endpoint: u.Host, Err: registry.ErrProxyScheme}
 	}
 	conn, err := t.c.connect(ctx, proxy)
 	if err != nil {
@@ -75,12 +73,12 @@ func (t *trip) connect(ctx context.Context, u *url.URL, src Source) (net.Conn, e
 		}
 	}
 	switch {
-	case wire.Forward(proxy, u.Scheme):
+	case registry.Forward(proxy, u.Scheme):
 		return conn, nil
-	case wire.IsSOCKS(proxy):
-		return wire.SOCKS(ctx, conn, proxy, hostPort(u), t.c.Header)
+	case registry.IsSOCKS(proxy):
+		return registry.SOCKS(ctx, conn, proxy, registry.HostPort(u), t.c.Header)
 	}
-	return wire.Connect(ctx, conn, proxy, hostPort(u), cmp.Or(t.c.UserAgent, defaultAgent), t.c.Header)
+	return registry.Connect(ctx, conn, proxy, registry.HostPort(u), cmp.Or(t.c.UserAgent, registry.DefaultAgent), t.c.Header)
 }
 
 // reached notes the address of a connection.
@@ -94,7 +92,7 @@ func (t *trip) reached(u *url.URL, conn net.Conn) {
 	if t.addrs == nil {
 		t.addrs = map[string][]netip.Addr{}
 	}
-	key := u.Scheme + "://" + hostPort(u)
+	key := u.Scheme + "://" + registry.HostPort(u)
 	t.addrs[key] = append(t.addrs[key], ta.AddrPort().Addr().WithZone(""))
 }
 
@@ -112,7 +110,7 @@ var errLimit = errors.New("the step's own limit was reached")
 
 func staged(ctx, inner context.Context, stage classify.Stage, u *url.URL, limit time.Duration, err error) error {
 	se := &classify.StageError{Stage: stage, Endpoint: u.Host, Err: err}
-	if !over(ctx) && over(inner) {
+	if !registry.Over(ctx) && registry.Over(inner) {
 		se.Limit = limit
 	}
 	return se
@@ -123,9 +121,9 @@ func (c *Checker) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 	defer cancel()
 	d := c.Dialer
 	if d == nil {
-		d = &net.Dialer{ControlContext: wire.Guard(c.allow())}
+		d = &net.Dialer{ControlContext: registry.Guard(c.allow())}
 	}
-	conn, err := d.DialContext(inner, "tcp", hostPort(u))
+	conn, err := d.DialContext(inner, "tcp", registry.HostPort(u))
 	if err != nil {
 		stage := classify.StageConnect
 		var de *net.DNSError
@@ -138,7 +136,7 @@ func (c *Checker) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 	if ta, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 		if err := c.allow()(ta.AddrPort()); err != nil {
 			_ = conn.Close()
-			return nil, staged(ctx, inner, classify.StageConnect, u, 0, &wire.DeniedError{Addr: ta.AddrPort(), Err: err})
+			return nil, staged(ctx, inner, classify.StageConnect, u, 0, &registry.DeniedError{Addr: ta.AddrPort(), Err: err})
 		}
 	}
 	return conn, nil
@@ -168,7 +166,7 @@ func (c *Checker) tls(ctx context.Context, u *url.URL, conn net.Conn, config *tl
 	inner, limit, cancel := limited(ctx, c.Handshake, defaultHandshake)
 	defer cancel()
 	config.ServerName, config.Time, config.MinVersion, config.CurvePreferences = u.Hostname(), c.Now, tls.VersionTLS12, curves
-	tc := tls.Client(wire.ReadAhead(conn), config)
+	tc := tls.Client(registry.ReadAhead(conn), config)
 	if err := tc.HandshakeContext(inner); err != nil {
 		_ = conn.Close()
 		return nil, staged(ctx, inner, classify.StageHandshake, u, limit, err)
@@ -201,8 +199,8 @@ func (t *trip) chooseScheme(ctx context.Context) error {
 		p.Put(conn)
 	case errors.As(err, &record): // not TLS: plain http it is
 	case errors.As(err, &cert):
-		r := &RequestReport{Operation: classify.OperationResolveManifest, Role: RoleManifest, Method: "HEAD", URL: u.String(), Host: hostPort(&u), Hop: 1, endpoint: u.Host}
-		r.fail(classify.Error(err))
+		r := &RequestReport{Operation: classify.OperationResolveManifest, Role: RoleManifest, Method: "HEAD", URL: u.String(), Host: registry.HostPort(&u), Hop: 1, Endpoint: u.Host}
+		r.Fail(classify.Error(err))
 		t.merge(&ledger{requests: []*RequestReport{r}})
 		return err
 	}

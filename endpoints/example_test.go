@@ -100,7 +100,7 @@ func ExampleSourcesOf() {
 	sources, _, _ := endpoints.SourcesOf(node, "crio", "", ref)
 	for _, s := range sources {
 		w := s.Walk(ref, endpoints.WayCRIO)
-		fmt.Println(s.Kind, s.Host, w.Reference.Repository, "credential:", s.Credential, "dead:", endpoints.WayCRIO.Delay(s, 10))
+		fmt.Println(s.Kind, s.Host, w.Reference.Repository, "credential:", s.Credential, "dead:", s.Delay(endpoints.WayCRIO, 10))
 	}
 	// Output:
 	// mirror mirror.corp.test:5000 cache/app credential: none dead: 30s

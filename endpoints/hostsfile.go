@@ -17,7 +17,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // hostTable is one [host."…"] table of hosts.toml, or its root.
@@ -155,7 +155,7 @@ func (t hostTable) source(server, dir string, ref Reference) (Source, error) {
 		s.Base = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: apiPath(u.Path, t.OverridePath)}
 		s.Kind, s.Namespace = KindMirror, ref.Registry
 		// containerd compares the names and not what they lead to (registry.go, isProxy)
-		if u.Host == ref.Registry || ref.Registry == dockerHub && u.Host == dockerHubHost {
+		if u.Host == ref.Registry || ref.Registry == registry.DockerHub && u.Host == registry.DockerHubHost {
 			s.Kind, s.Namespace = KindUpstream, ""
 		}
 	}
@@ -176,7 +176,7 @@ func (t hostTable) source(server, dir string, ref Reference) (Source, error) {
 		}
 		fields[name] = list
 	}
-	s.fields = wire.NewFields(fields)
+	s.fields = registry.NewFields(fields)
 	s.HeaderNames = s.fields.Names()
 	if t.DialTimeout != "" {
 		d, err := time.ParseDuration(t.DialTimeout)
@@ -187,7 +187,7 @@ func (t hostTable) source(server, dir string, ref Reference) (Source, error) {
 	}
 	s.rewrite = t.Rewrite
 	tls := t.SkipVerify != nil || t.CA != nil || t.Client != nil
-	s.HTTPSFirst = s.Scheme == "http" && tls && portOf(s.Host) != "80"
+	s.HTTPSFirst = s.Scheme == "http" && tls && registry.PortOf(s.Host) != "80"
 	return s, nil
 }
 
@@ -316,7 +316,7 @@ func (rd *reader) rewritten(s Source) Source {
 		if err != nil || !re.MatchString(rd.ref.Repository) {
 			continue
 		}
-		if repository := re.ReplaceAllString(rd.ref.Repository, to); repository != rd.ref.Repository && repositoryRE.MatchString(repository) {
+		if repository := re.ReplaceAllString(rd.ref.Repository, to); repository != rd.ref.Repository && registry.ValidRepository(repository) {
 			s.Repository = repository
 			break
 		}

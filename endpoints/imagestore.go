@@ -11,6 +11,7 @@ import (
 	"path"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // metadataFile is containerd's database of images, a bolt file.
@@ -122,7 +123,7 @@ func (b *bolt) image(name string) (string, error) {
 	if err != nil || isBucket {
 		return "", err
 	}
-	if _, err := parseDigest(string(value)); err != nil {
+	if _, err := registry.ParseDigest(string(value)); err != nil {
 		return "", errTorn
 	}
 	return string(value), nil

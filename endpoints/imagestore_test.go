@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // boltItem is a key with its value, which is a bucket or not.
@@ -164,7 +165,7 @@ func FuzzBolt(f *testing.F) {
 		d := &bolt{r: bytes.NewReader(data), size: int64(len(data))}
 		got, err := d.image("registry.corp.test/team/app:1")
 		if err == nil && got != "" {
-			if _, err := parseDigest(got); err != nil {
+			if _, err := registry.ParseDigest(got); err != nil {
 				t.Fatal(got)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // legacy returns the sources by the tables registry.mirrors and registry.configs,
@@ -21,7 +22,7 @@ func (rd *reader) legacy(t registryTable) []Source {
 	if named {
 		list, _ = stringList(entry["endpoint"])
 	}
-	host, scheme := upstream(rd.ref.Registry)
+	host, scheme := registry.Upstream(rd.ref.Registry)
 	if _, ok := t.configs[host]; !ok && !named {
 		return nil
 	}
@@ -62,7 +63,7 @@ func (rd *reader) legacySource(t registryTable, u *url.URL) Source {
 	}
 	tls, _ := entry["tls"].(map[string]any)
 	if len(tls) == 0 {
-		if s.Kind == KindUpstream && isLoopback(u.Host) && portOf(u.Host) != "80" {
+		if s.Kind == KindUpstream && registry.IsLoopback(u.Host) && registry.PortOf(u.Host) != "80" {
 			s.SkipVerify, s.HTTPSFirst = true, u.Scheme == "http"
 		}
 		return s

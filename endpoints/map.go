@@ -94,9 +94,9 @@ func (m *Map) unknown(reason string) {
 // warnings: requests before index n were theirs.
 func (m *Map) fellBack(n int) {
 	for _, r := range m.Requests[:n] {
-		for i := range r.findings {
-			if r.findings[i].Severity == classify.SeverityFail {
-				r.findings[i].Severity = classify.SeverityWarn
+		for i := range r.Found {
+			if r.Found[i].Severity == classify.SeverityFail {
+				r.Found[i].Severity = classify.SeverityWarn
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func (m *Map) Hosts() []HostUse { return slices.Clone(m.Touched) }
 func (m *Map) Findings() []classify.Finding {
 	var out []classify.Finding
 	for _, r := range m.Requests {
-		out = append(out, r.findings...)
+		out = append(out, r.Found...)
 	}
 	return append(out, m.findings...)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 const (
@@ -201,20 +202,20 @@ func (rd *reader) entrySources(e registryEntry, image string, cut int) []Source 
 
 // location is the source that a rewritten image name leads to.
 func (rd *reader) location(name, file string, insecure bool) (Source, bool) {
-	registry, repository := splitRegistry(name)
-	if !domainRE.MatchString(registry) || !repositoryRE.MatchString(repository) {
+	at, repository := registry.SplitRegistry(name)
+	if !registry.ValidRegistry(at) || !registry.ValidRepository(repository) {
 		rd.ignored(file, fmt.Sprintf("%q, made from the name of the image, names no repository, and the pull fails of it", classify.Redact(name, 128)), classify.NodeRuntimeConfigInvalid)
 		return Source{}, false
 	}
-	host := registry
-	if registry == dockerHub {
-		host = dockerHubHost
+	host := at
+	if at == registry.DockerHub {
+		host = registry.DockerHubHost
 	}
 	s := Source{
 		Host: host, Scheme: "https", File: file, Capabilities: []string{CapabilityPull, CapabilityResolve},
 		Credential: CredentialNone,
 	}
-	if registry == rd.ref.Registry {
+	if at == rd.ref.Registry {
 		s.Credential = CredentialOfImage
 	}
 	if repository != rd.ref.Repository {
@@ -238,8 +239,8 @@ var certDirs = map[Way][]string{
 // registry named so, and for the token server and stores that it leads to.
 func (rd *reader) perHost(s Source) Source {
 	host := s.Host
-	if host == dockerHubHost {
-		host = dockerHub
+	if host == registry.DockerHubHost {
+		host = registry.DockerHub
 	}
 	for _, root := range certDirs[rd.way] {
 		dir := path.Join(root, host)
@@ -259,7 +260,7 @@ func (rd *reader) perHost(s Source) Source {
 // Which of several places serves it is not decided here.
 func (rd *reader) shortName(search []string, aliases map[string]string) {
 	first, _, ok := strings.Cut(rd.ref.Given, "/")
-	if rd.ref.Registry != dockerHub || ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
+	if rd.ref.Registry != registry.DockerHub || ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
 		return
 	}
 	given := classify.Redact(rd.ref.Given, 256)
@@ -270,14 +271,14 @@ func (rd *reader) shortName(search []string, aliases map[string]string) {
 	f := classify.New(classify.ImageShortNameUnresolved, "", classify.Fact{Key: classify.FactImage, Value: given})
 	f.Endpoint, f.Operation = rd.ref.Host, classify.OperationResolveManifest
 	switch alias := aliases[name]; {
-	case alias == dockerHub+"/"+rd.ref.Repository, alias == "" && slices.Equal(search, []string{dockerHub}):
+	case alias == registry.DockerHub+"/"+rd.ref.Repository, alias == "" && slices.Equal(search, []string{registry.DockerHub}):
 		return
 	case alias != "":
-		f.Summary = fmt.Sprintf("%s names no registry, and an alias of this node makes %s of it; only %s is looked at here", given, classify.Redact(alias, 200), dockerHub)
+		f.Summary = fmt.Sprintf("%s names no registry, and an alias of this node makes %s of it; only %s is looked at here", given, classify.Redact(alias, 200), registry.DockerHub)
 	case len(search) == 0:
 		f.Summary = fmt.Sprintf("%s names no registry, no alias of this node knows it, and %s has no unqualified-search-registries: CRI-O and podman refuse it", given, registriesConf)
 	default:
-		f.Summary = fmt.Sprintf("%s names no registry, and CRI-O and podman look for it at %s; only %s is looked at here", given, classify.Redact(strings.Join(search, ", "), 200), dockerHub)
+		f.Summary = fmt.Sprintf("%s names no registry, and CRI-O and podman look for it at %s; only %s is looked at here", given, classify.Redact(strings.Join(search, ", "), 200), registry.DockerHub)
 	}
 	if aliases[name] != "" || len(search) > 0 {
 		f.Severity = classify.SeverityWarn

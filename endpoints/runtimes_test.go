@@ -61,7 +61,7 @@ blocked = true
 	ref, err := ParseReference("registry.corp.test/team/app:1")
 	require.NoError(t, err)
 	w := s[0].Walk(ref, WayCRIO)
-	assert.Equal(t, "http://mirror.corp.test:5000/v2/cache/app/manifests/1", w.url("manifests", "1").String())
+	assert.Equal(t, "http://mirror.corp.test:5000/v2/cache/app/manifests/1", w.Resolve(t.Context(), reply(404, nil, nil), "GET").URL)
 
 	s, _ = runtimeSources(t, node, "crio", "", "registry.corp.test/teamwork/app:1")
 	assert.Equal(t, []string{"https://drop-in.corp.test/v2"}, bases(s), "a prefix ends at a component, and a drop-in wins")
@@ -143,9 +143,9 @@ func TestRancher(t *testing.T) {
 
 func TestDelay(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, 270*time.Second, WayContainerd.Delay(Source{}, 15))
-	assert.Equal(t, 30*time.Second, WayCRIO.Delay(Source{}, 15))
-	assert.Equal(t, 8*time.Second, WayContainerd.Delay(Source{DialTimeoutMS: 2000}, 0))
+	assert.Equal(t, 270*time.Second, Source{}.Delay(WayContainerd, 15))
+	assert.Equal(t, 30*time.Second, Source{}.Delay(WayCRIO, 15))
+	assert.Equal(t, 8*time.Second, Source{DialTimeoutMS: 2000}.Delay(WayContainerd, 0))
 }
 
 func FuzzSourcesOf(f *testing.F) {

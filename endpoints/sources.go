@@ -10,9 +10,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // The kinds of a [Source].
@@ -73,22 +74,22 @@ type Source struct {
 	// other it goes on to the next when this one fails, in whatever way.
 	Last bool `json:"last"`
 	// DeadMS is what a pull of an image with one layer waits here if nothing
-	// answers at all; [Way.Delay] tells it for other images.
+	// answers at all; [Source.Delay] tells it for other images.
 	DeadMS int64 `json:"deadMs"`
 
-	rewrite map[string]any // as in the file
-	fields  wire.Fields    // for requests here
-	token   wire.Fields    // for those to the token server, where they are others
+	rewrite map[string]any  // as in the file
+	fields  registry.Fields // for requests here
+	token   registry.Fields // for those to the token server, where they are others
 }
 
 // Fields are the header fields of HeaderNames with their values, and TokenFields those
 // of them that go to the token server: what hosts.toml says of the source, else what
 // registry.headers says of all. They have no printable form; none after a Source was
 // decoded from JSON.
-func (s Source) Fields() wire.Fields { return s.fields }
+func (s Source) Fields() registry.Fields { return s.fields }
 
 // TokenFields are the fields for the token server, see [Source.Fields].
-func (s Source) TokenFields() wire.Fields {
+func (s Source) TokenFields() registry.Fields {
 	if !s.token.IsZero() {
 		return s.token
 	}
@@ -108,7 +109,7 @@ func (rd *reader) addHeaders(s *Source) {
 		return
 	}
 	s.token = s.fields
-	s.fields = wire.NewFields(all).With(s.fields)
+	s.fields = registry.NewFields(all).With(s.fields)
 	s.HeaderNames = s.fields.Names()
 }
 
@@ -131,7 +132,30 @@ func (s Source) Walk(ref Reference, way Way) *Walk {
 	if s.Repository != "" {
 		ref.Repository = s.Repository
 	}
-	return &Walk{Reference: ref, Base: s.Base, Namespace: s.Namespace, Way: way, fields: s.fields}
+	return &Walk{Reference: ref, Base: s.Base, Namespace: s.Namespace, Way: way, Fields: s.fields}
+}
+
+// runtimeDial is the connect limit of all runtimes, unless configured.
+const runtimeDial = 30 * time.Second
+
+// Delay is how long a pull of an image with so many layers waits for a source
+// that answers nothing, before it comes to the next one: a dead mirror costs time
+// and no error. Containerd tries a source anew for every request that it makes,
+// CRI-O and docker once for the pull (core/remotes/docker/fetcher.go;
+// containers/image, docker_image_src.go). It is the least that is to be
+// expected: each further address of the host costs the same once more. A source
+// that refuses costs nothing worth mentioning.
+func (s Source) Delay(way Way, layers int) time.Duration {
+	dial := time.Duration(s.DialTimeoutMS) * time.Millisecond
+	if dial <= 0 {
+		dial = runtimeDial
+	}
+	if way.Pings() {
+		return dial
+	}
+	// Resolve, index, manifest of the platform, config, and the layers in rounds.
+	rounds := 1 + 3 + (max(layers, 0)+way.Parallel()-1)/way.Parallel()
+	return time.Duration(rounds) * dial
 }
 
 // Can says whether the source has a capability.
@@ -213,7 +237,7 @@ func (rd *reader) finish(sources []Source) ([]Source, []classify.Finding, error)
 		rd.addHeaders(s)
 		s.Credential = cmp.Or(s.Credential, CredentialOfImage)
 		s.Last = i == len(sources)-1
-		s.DeadMS = rd.way.Delay(*s, 1).Milliseconds()
+		s.DeadMS = s.Delay(rd.way, 1).Milliseconds()
 	}
 	return sources, rd.findings, errors.Join(rd.errs...)
 }
@@ -226,12 +250,12 @@ func defaultSource(ref Reference) Source {
 // upstream makes s the registry itself, keeping its TLS settings. What a root
 // entry without "server" says of capabilities is not used by containerd.
 func (s Source) upstream(ref Reference) Source {
-	s.Host, s.Scheme = upstream(ref.Registry)
+	s.Host, s.Scheme = registry.Upstream(ref.Registry)
 	s.Kind = KindUpstream
 	s.Base = &url.URL{Scheme: s.Scheme, Host: s.Host, Path: "/v2"}
 	s.Capabilities = []string{CapabilityPull, CapabilityResolve}
 	s.Credential = CredentialOfImage
-	if isLoopback(ref.Registry) && portOf(ref.Registry) != "80" {
+	if registry.IsLoopback(ref.Registry) && registry.PortOf(ref.Registry) != "80" {
 		s.SkipVerify = true
 		s.HTTPSFirst = s.Scheme == "http"
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // trip is one walk of a Checker at one source.
@@ -53,7 +53,7 @@ func (t *trip) close() {
 	}
 	if t.full {
 		f := classify.New(classify.EndpointTooManyHosts, "the pull leads to more hosts than are followed")
-		f.Severity, f.Endpoint = classify.SeverityWarn, t.w.base().Host
+		f.Severity, f.Endpoint = classify.SeverityWarn, t.w.Origin().Host
 		t.m.findings = append(t.m.findings, f)
 		t.m.unknown(errTooManyHosts.Error())
 	}
@@ -90,7 +90,7 @@ func (t *trip) foreign() Source {
 func (t *trip) poolWith(l *ledger, src Source, u *url.URL, role Role, foundBy string) (*host, error) {
 	// Where the source's settings hold and where they do not, connections are trusted
 	// otherwise.
-	key := u.Scheme + "://" + hostPort(u) + " " + src.File
+	key := u.Scheme + "://" + registry.HostPort(u) + " " + src.File
 	t.mu.Lock()
 	p, ok := t.pools[key]
 	if !ok {
@@ -103,17 +103,17 @@ func (t *trip) poolWith(l *ledger, src Source, u *url.URL, role Role, foundBy st
 			t.mu.Unlock()
 			return nil, errTooManyHosts
 		}
-		p = &host{Pool: wire.Pool{Dial: t.dial(u, src), Header: t.c.Header, Idle: t.c.Idle}, slots: make(chan struct{}, t.parallel())}
-		if proxy, err := t.proxy(u); err == nil && proxy != nil && wire.Forward(proxy, u.Scheme) {
+		p = &host{Pool: registry.Pool{Dial: t.dial(u, src), Header: t.c.Header, Idle: t.c.Idle}, slots: make(chan struct{}, t.parallel())}
+		if proxy, err := t.proxy(u); err == nil && proxy != nil && registry.Forward(proxy, u.Scheme) {
 			p.Proxy = proxy
 		}
 		t.pools[key] = p
 	}
 	t.mu.Unlock()
-	name, port, _ := net.SplitHostPort(hostPort(u))
+	name, port, _ := net.SplitHostPort(registry.HostPort(u))
 	use := HostUse{Scheme: u.Scheme, Host: name, Port: port, Roles: []Role{role}, FoundBy: foundBy, Settings: src.File}
 	if proxy, err := t.proxy(u); err == nil && proxy != nil {
-		use.Proxy = hostPort(proxy)
+		use.Proxy = registry.HostPort(proxy)
 		ph, pp, _ := net.SplitHostPort(use.Proxy)
 		l.touched = append(l.touched, HostUse{Scheme: proxy.Scheme, Host: ph, Port: pp, Roles: []Role{RoleProxy}, FoundBy: "the runtime's environment"})
 	}
@@ -137,7 +137,7 @@ func (t *trip) merge(l *ledger) {
 	for _, r := range l.requests {
 		t.notVerified(r)
 		t.m.Requests = append(t.m.Requests, r)
-		if r.asked.kind == askBlob {
+		if r.Role == RoleBlob {
 			t.m.Bytes += r.Bytes - r.Offset
 		}
 		if r.Inconclusive != "" {
@@ -152,16 +152,16 @@ func (t *trip) merge(l *ledger) {
 // over such a connection.
 func (t *trip) notVerified(r *RequestReport) {
 	src := t.src
-	if r.asked.foreign {
+	if r.Foreign() {
 		src = t.foreign()
 	}
 	if !src.SkipVerify || r.Outcome != OutcomeFailed {
 		return
 	}
-	for i, f := range r.findings {
+	for i, f := range r.Found {
 		if f.Layer == classify.LayerTLS && r.Status == 0 {
-			r.findings[i].Severity = classify.SeverityWarn
-			r.unknown("the runtime does not verify the certificate here, and nothing is sent over a connection that was not verified")
+			r.Found[i].Severity = classify.SeverityWarn
+			r.Unknown("the runtime does not verify the certificate here, and nothing is sent over a connection that was not verified")
 		}
 	}
 }
@@ -229,7 +229,7 @@ func (t *trip) present(m *Manifest) {
 
 func (t *trip) ping(ctx context.Context, l *ledger) *RequestReport {
 	role, by := t.origin()
-	rt, err := t.pool(l, t.w.base(), role, by)
+	rt, err := t.pool(l, t.w.Origin(), role, by)
 	if err != nil {
 		return nil
 	}
@@ -248,7 +248,7 @@ func (t *trip) ping(ctx context.Context, l *ledger) *RequestReport {
 // across redirects.
 func (t *trip) resolve(ctx context.Context, l *ledger, method string) *RequestReport {
 	role, by := t.origin()
-	rt, err := t.pool(l, t.w.base(), role, by)
+	rt, err := t.pool(l, t.w.Origin(), role, by)
 	if err != nil {
 		return nil
 	}
@@ -289,7 +289,7 @@ func (t *trip) image(ctx context.Context, digest string) *Manifest {
 		if err != nil {
 			var f classify.Finding
 			if errors.As(err, &f) {
-				f.Endpoint = t.w.base().Host
+				f.Endpoint = t.w.Origin().Host
 				t.m.findings = append(t.m.findings, f)
 			}
 			return nil
@@ -302,7 +302,7 @@ func (t *trip) image(ctx context.Context, digest string) *Manifest {
 
 func (t *trip) manifest(ctx context.Context, l *ledger, digest, mediaType string) *Manifest {
 	role, by := t.origin()
-	rt, err := t.pool(l, t.w.base(), role, by)
+	rt, err := t.pool(l, t.w.Origin(), role, by)
 	if err != nil {
 		return nil
 	}

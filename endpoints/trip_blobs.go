@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // blobs walks every blob, a few at once and begun in their order, and returns the
@@ -38,7 +38,7 @@ func (t *trip) blobs(ctx context.Context, blobs []Descriptor, modes []Mode) []*R
 		})
 	}
 	var extra ledger
-	one := slices.IndexFunc(blobs, func(d Descriptor) bool { return d.Digest != blobs[0].Digest && len(d.foreign) == 0 })
+	one := slices.IndexFunc(blobs, func(d Descriptor) bool { return d.Digest != blobs[0].Digest && len(d.ForeignURLs()) == 0 })
 	if t.c.Mode != Whole && one > 0 && ctx.Err() == nil {
 		slots <- struct{}{}
 		running.Go(func() {
@@ -52,7 +52,7 @@ func (t *trip) blobs(ctx context.Context, blobs []Descriptor, modes []Mode) []*R
 	}
 	if len(extra.requests) > 0 {
 		head := extra.requests[0]
-		head.findings = CompareHead(head, last[one])
+		head.Found = CompareHead(head, last[one])
 		if !head.Held() { // no pull depends on it
 			head.Outcome, head.Inconclusive = OutcomeNotNeeded, ""
 		}
@@ -65,7 +65,7 @@ func (t *trip) blobs(ctx context.Context, blobs []Descriptor, modes []Mode) []*R
 // address that was signed for GET refuses HEAD with good reason.
 func (t *trip) head(ctx context.Context, l *ledger, d Descriptor) {
 	_, by := t.origin()
-	h, err := t.pool(l, t.w.base(), RoleBlob, by)
+	h, err := t.pool(l, t.w.Origin(), RoleBlob, by)
 	if err != nil {
 		return
 	}
@@ -82,7 +82,7 @@ func (t *trip) parallel() int {
 // host is one host of a trip: its connections, and how many requests may use them
 // at once.
 type host struct {
-	wire.Pool
+	registry.Pool
 	slots chan struct{}
 }
 
@@ -114,7 +114,7 @@ func (t *trip) blob(ctx context.Context, l *ledger, d Descriptor, mode Mode) *Re
 	}
 	_, by := t.origin()
 	ask := func(step func(http.RoundTripper) *RequestReport) *RequestReport {
-		h, err := t.pool(l, t.w.base(), RoleBlob, by)
+		h, err := t.pool(l, t.w.Origin(), RoleBlob, by)
 		if err != nil {
 			return nil
 		}
@@ -124,7 +124,7 @@ func (t *trip) blob(ctx context.Context, l *ledger, d Descriptor, mode Mode) *Re
 	for r != nil && r.Resumable() {
 		broken := r
 		if r = ask(func(rt http.RoundTripper) *RequestReport { return w.Resume(ctx, rt, broken, d) }); r != nil {
-			broken.mended(r)
+			broken.Mended(r)
 		}
 	}
 	if r != nil && mode == Ranged64K && r.Outcome == OutcomeFailed {
@@ -132,7 +132,7 @@ func (t *trip) blob(ctx context.Context, l *ledger, d Descriptor, mode Mode) *Re
 		mode = First64K
 		r = ask(func(rt http.RoundTripper) *RequestReport { return w.Blob(ctx, rt, d, mode) })
 		if findings := CompareRange(ranged, r); findings != nil {
-			ranged.Outcome, ranged.findings = OutcomeNotNeeded, findings
+			ranged.Outcome, ranged.Found = OutcomeNotNeeded, findings
 		}
 	}
 	return r
@@ -170,7 +170,7 @@ func (t *trip) progress(w *Walk, d Descriptor) func(int64) {
 			return
 		}
 		told = bytes
-		p := Progress{Digest: d.Digest, Source: cmp.Or(w.base().Host, t.src.Host), Bytes: bytes, Size: d.Size}
+		p := Progress{Digest: d.Digest, Source: cmp.Or(w.Origin().Host, t.src.Host), Bytes: bytes, Size: d.Size}
 		if elapsed := time.Since(start); elapsed > 0 {
 			p.BytesPerSecond = int64(float64(bytes) / elapsed.Seconds())
 		}

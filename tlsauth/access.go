@@ -12,20 +12,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // CheckAccess asks whether this identity may read the manifest of image, with
 // the requests that containerd sends for it: HEAD without a credential, the
 // token exchange that the challenge names, HEAD again; then the same for the
-// next credential, as the kubelet does. The names are resolved by the Dialer;
+// next credential, as the kubelet does. The names are resolved by DialContext;
 // the registry is asked over https only, and never without a verified chain.
 //
 // image without tag and digest is read as the kubelet reads it, with the tag
 // latest. If that tag does not exist, the answer is inconclusive: the access was
 // not refused, and no read was seen.
 //
-// An error is a senseless question: no image reference, no usable roots, a
+// An error means an invalid argument: no image reference, no usable roots, a
 // keychain that fails.
 func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport, error) {
 	start := time.Now()
@@ -41,15 +41,15 @@ func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport,
 		return nil, err
 	}
 	own.Roots, own.CA = nil, nil // they are in Trust now
-	if own.Dialer == nil {
-		own.Dialer = guarded()
+	if own.DialContext == nil {
+		own.DialContext = guarded().DialContext
 	}
 	offers, err := Offers(ctx, c.Keychain, image)
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
 	a := &access{
-		c: &own, hosts: &hosts{c: &own, pools: map[string]*wire.Pool{}}, offers: offers,
+		c: &own, hosts: &hosts{c: &own, pools: map[string]*registry.Pool{}}, offers: offers,
 		host: hostOf(ref), repository: ref.Context().RepositoryStr(), reference: ref.Identifier(),
 		defaulted: untagged(image),
 	}
@@ -66,7 +66,7 @@ func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport,
 		if skew.Abs() > maxSkew {
 			f := classify.New(classify.TLSClockSkew, fmt.Sprintf("this node's clock is %s the time that %s tells over verified TLS: certificates, tokens and signed addresses are judged by it", skewed(*skew), a.host))
 			f.Severity, f.Endpoint, f.Operation = classify.SeverityWarn, a.host, classify.OperationResolveManifest
-			r.findings = append(r.findings, f)
+			r.Found = append(r.Found, f)
 		}
 	}
 	r.Registry, r.Repository = a.host, a.repository
@@ -74,7 +74,7 @@ func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport,
 	return r, nil
 }
 
-// untagged tells whether an image names neither tag nor digest.
+// untagged reports whether an image names neither tag nor digest.
 func untagged(image string) bool {
 	return !strings.ContainsAny(image[strings.LastIndexByte(image, '/')+1:], ":@")
 }
@@ -103,8 +103,8 @@ func (a *access) run(ctx context.Context) *AccessReport {
 	r := &AccessReport{Credential: CredentialInfo{Source: "anonymous", Unmatched: first.Unmatched, NearestMiss: first.NearestMiss}}
 	challenges := a.read(ctx, r, "")
 	if len(challenges) == 0 {
-		if r.Read && r.Credential.unmatched() {
-			r.warnNoMatch(a.host)
+		if r.Read && r.Credential.HadNothing() {
+			warnNoMatch(r, a.host)
 		}
 		return r
 	}
@@ -130,7 +130,7 @@ func join(tries []*AccessReport) *AccessReport {
 	var findings []classify.Finding
 	for _, t := range tries {
 		attempts = append(attempts, t.Attempts...)
-		for _, f := range t.findings {
+		for _, f := range t.Found {
 			if out.Read && t != out {
 				f.Severity = classify.SeverityWarn
 			}
@@ -140,12 +140,12 @@ func join(tries []*AccessReport) *AccessReport {
 			out.Inconclusive = t.Inconclusive
 		}
 	}
-	out.Attempts, out.findings = attempts, findings
+	out.Attempts, out.Found = attempts, findings
 	return out
 }
 
 // choose takes the challenge that containerd takes: Bearer before Basic.
-func choose(challenges []wire.Challenge) wire.Challenge {
+func choose(challenges []registry.Challenge) registry.Challenge {
 	for _, scheme := range []string{"bearer", "basic"} {
 		for _, ch := range challenges {
 			if ch.Scheme == scheme {
@@ -157,75 +157,75 @@ func choose(challenges []wire.Challenge) wire.Challenge {
 }
 
 // try answers the challenge with one credential and reads.
-func (a *access) try(ctx context.Context, ch wire.Challenge, o Offer) *AccessReport {
-	var res wire.TokenResult
+func (a *access) try(ctx context.Context, ch registry.Challenge, o Offer) *AccessReport {
+	var res registry.TokenResult
 	authorization := ""
 	switch {
-	case ch.Scheme == "bearer" && o.Secret.RegistryToken != "":
-		res.Token, res.HasToken = wire.NewToken(o.Secret.RegistryToken), true
+	case ch.Scheme == "bearer" && o.secret().RegistryToken != "":
+		res.Token, res.HasToken = registry.NewToken(o.secret().RegistryToken), true
 	case ch.Scheme == "bearer":
-		res = wire.FetchToken(ctx, a.hosts, wire.TokenRequest{
-			Challenge: ch, Repository: a.repository, Credential: o.Secret, UserAgent: a.c.userAgent(),
+		res = registry.FetchToken(ctx, a.hosts, registry.TokenRequest{
+			Challenge: ch, Repository: a.repository, Credential: o.secret(), UserAgent: a.c.userAgent(),
 			Next: func(context.Context, *url.URL) (http.RoundTripper, error) { return a.hosts, nil },
 		})
-	case ch.Scheme == "basic" && o.Secret.Username != "" && o.Secret.Password != "":
-		authorization = o.Secret.Basic()
+	case ch.Scheme == "basic" && o.secret().Username != "" && o.secret().Password != "":
+		authorization = o.secret().Basic()
 	case ch.Scheme == "basic": // containerd sends no half of a login
 		o.Info.Username = ""
 	}
-	r := JudgeToken(ch, o.Exchanged(res), res, a.repository)
-	r.Challenge.Product = product(a.host, r.Challenge)
+	r := registry.JudgeToken(ch, o.exchanged(res), res, a.repository)
+	r.Challenge.Product = registry.ChallengeProduct(a.host, r.Challenge)
 	if strings.HasPrefix(r.Challenge.Realm, "http://") && r.Inconclusive == "" {
 		f := classify.New(classify.EndpointBadRealm, fmt.Sprintf("%s speaks https and names a token server in clear http, %s: tokens travel readable, and a credential is not sent there", a.host, r.Challenge.Realm))
 		f.Severity = classify.SeverityWarn
-		r.add(f, a.host)
+		r.Add(f, a.host)
 	}
 	if ctx.Err() != nil && res.Err != nil {
-		r.findings, r.Inconclusive = nil, ended(ctx)
+		r.Found, r.Inconclusive = nil, ended(ctx)
 		return r
 	}
 	if res.HasToken {
 		authorization = res.Token.Authorization()
 	}
 	if authorization == "" {
-		for i := range r.findings {
-			if r.findings[i].Endpoint == "" {
-				r.findings[i].Endpoint = a.host
+		for i := range r.Found {
+			if r.Found[i].Endpoint == "" {
+				r.Found[i].Endpoint = a.host
 			}
 		}
 		return r
 	}
 	// What the token claims is a claim: the read decides.
 	var claims, remarks []classify.Finding
-	for _, f := range r.findings {
+	for _, f := range r.Found {
 		if f.Severity == classify.SeverityFail {
 			claims = append(claims, f)
 		} else {
 			remarks = append(remarks, f)
 		}
 	}
-	r.findings = nil
+	r.Found = nil
 	a.read(ctx, r, authorization)
 	if r.Read && ch.Scheme == "basic" { // without it, the registry refused
 		r.Credential = o.Accepted()
 	}
 	switch {
 	case len(claims) == 0 || r.Read:
-	case refusal(r.findings): // the registry agrees with the claim, which says more
+	case refusal(r.Found): // the registry agrees with the claim, which says more
 		for i := range claims {
 			claims[i].Certainty = classify.CertaintyProven
 		}
-		r.findings = claims
+		r.Found = claims
 	default:
-		r.findings = append(r.findings, claims...)
+		r.Found = append(r.Found, claims...)
 	}
-	r.findings = append(r.findings, remarks...)
-	if r.Read && o.Info.unmatched() {
-		r.warnNoMatch(a.host)
+	r.Found = append(r.Found, remarks...)
+	if r.Read && o.Info.HadNothing() {
+		warnNoMatch(r, a.host)
 	}
 	if r.Read && a.c.AuditRights {
-		r.Rights = AuditRights(ctx, a.hosts, ch, o.Secret, a.repository, a.c.userAgent())
-		r.findings = append(r.findings, r.Rights.findings...)
+		r.Rights = registry.AuditRights(ctx, a.hosts, ch, o.secret(), a.repository, a.c.userAgent())
+		r.Found = append(r.Found, r.Rights.Found...)
 	}
 	return r
 }
@@ -234,8 +234,8 @@ func refusal(findings []classify.Finding) bool {
 	return slices.ContainsFunc(findings, func(f classify.Finding) bool { return f.Layer == classify.LayerIdentity })
 }
 
-func (r *AccessReport) warnNoMatch(host string) {
-	f := r.noMatch("and anonymous access suffices")
+func warnNoMatch(r *AccessReport, host string) {
+	f := r.NoMatch("and anonymous access suffices")
 	f.Severity, f.Endpoint, f.Operation = classify.SeverityWarn, host, classify.OperationResolveManifest
-	r.findings = append(r.findings, f)
+	r.Found = append(r.Found, f)
 }

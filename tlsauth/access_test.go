@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 const (
@@ -80,7 +80,7 @@ func (w *world) DialContext(ctx context.Context, network, address string) (net.C
 }
 
 func (w *world) checker(k authn.Keychain) *Checker {
-	return &Checker{Dialer: w, Roots: pool(w.root), Now: func() time.Time { return noon }, Keychain: k}
+	return &Checker{DialContext: w.DialContext, Roots: pool(w.root), Now: func() time.Time { return noon }, Keychain: k}
 }
 
 // demand is a registry that wants a bearer token, and grants what allow says.
@@ -151,21 +151,21 @@ func TestCheckAccess(t *testing.T) {
 	t.Parallel()
 	right := `{"auths":{"registry.corp.test":{"username":"robot","password":"s3cr3t"}}}`
 	for _, tt := range []struct {
-		name     string
-		image    string
-		keychain string
-		registry http.HandlerFunc
-		auth     http.HandlerFunc
-		want     []classify.Cause
-		failing  int
-		read     bool
-		unsure   bool
-		log      []string
-		check    func(*testing.T, *AccessReport)
+		name         string
+		image        string
+		keychain     string
+		registryHost http.HandlerFunc
+		auth         http.HandlerFunc
+		want         []classify.Cause
+		failing      int
+		read         bool
+		unsure       bool
+		log          []string
+		check        func(*testing.T, *AccessReport)
 	}{
-		{name: "open", registry: demand("", yes), keychain: "", read: true,
+		{name: "open", registryHost: demand("", yes), keychain: "", read: true,
 			log: []string{"registry.corp.test HEAD /v2/team/app/manifests/1"}},
-		{name: "anonymous token", registry: demand(bearer, yes), auth: token(jwt("pull")), read: true,
+		{name: "anonymous token", registryHost: demand(bearer, yes), auth: token(jwt("pull")), read: true,
 			log: []string{"registry.corp.test HEAD /v2/team/app/manifests/1", "auth.corp.test GET /token", "registry.corp.test HEAD /v2/team/app/manifests/1 Bearer"},
 			check: func(t *testing.T, r *AccessReport) {
 				assert.Equal(t, []string{"pull"}, r.Granted)
@@ -174,31 +174,31 @@ func TestCheckAccess(t *testing.T) {
 				assert.Equal(t, "anonymous", r.Credential.Source)
 				assert.True(t, r.TokenIssued)
 			}},
-		{name: "credential", keychain: right, registry: demand(bearer, yes), auth: login("robot", "s3cr3t", "opaque"), read: true,
+		{name: "credential", keychain: right, registryHost: demand(bearer, yes), auth: login("robot", "s3cr3t", "opaque"), read: true,
 			log: []string{"registry.corp.test HEAD /v2/team/app/manifests/1", "auth.corp.test POST /token", "registry.corp.test HEAD /v2/team/app/manifests/1 Bearer"},
 			check: func(t *testing.T, r *AccessReport) {
 				assert.Nil(t, r.Granted)
 				assert.Equal(t, "dockerconfigjson key registry.corp.test", r.Credential.Source)
 				assert.Equal(t, "[5 characters]", r.Credential.Username, "an opaque token does not say for whom it is")
 			}},
-		{name: "a token that names its user", keychain: right, registry: demand(bearer, yes), auth: login("robot", "s3cr3t", "e30."+base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"robot"}`))+".c2ln"), read: true,
+		{name: "a token that names its user", keychain: right, registryHost: demand(bearer, yes), auth: login("robot", "s3cr3t", "e30."+base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"robot"}`))+".c2ln"), read: true,
 			check: func(t *testing.T, r *AccessReport) { assert.Equal(t, "robot", r.Credential.Username) }},
 		{name: "the first credential is wrong, the second works",
-			keychain: `{"auths":{"registry.corp.test/team":{"username":"old","password":"s3cr3t"},"registry.corp.test":{"username":"robot","password":"s3cr3t"}}}`,
-			registry: demand(bearer, yes), auth: login("robot", "s3cr3t", "opaque"), read: true, want: []classify.Cause{classify.IdentityBadCredentials},
+			keychain:     `{"auths":{"registry.corp.test/team":{"username":"old","password":"s3cr3t"},"registry.corp.test":{"username":"robot","password":"s3cr3t"}}}`,
+			registryHost: demand(bearer, yes), auth: login("robot", "s3cr3t", "opaque"), read: true, want: []classify.Cause{classify.IdentityBadCredentials},
 			check: func(t *testing.T, r *AccessReport) {
 				assert.Equal(t, "[5 characters]", r.Credential.Username)
 				assert.Len(t, r.Attempts, 3, "POST, GET, and the second one's POST")
 			}},
-		{name: "bad credentials", keychain: right, registry: demand(bearer, yes), auth: login("robot", "other", "opaque"), want: []classify.Cause{classify.IdentityBadCredentials}, failing: 1,
+		{name: "bad credentials", keychain: right, registryHost: demand(bearer, yes), auth: login("robot", "other", "opaque"), want: []classify.Cause{classify.IdentityBadCredentials}, failing: 1,
 			check: func(t *testing.T, r *AccessReport) {
 				f := r.Findings()[0]
 				assert.Equal(t, "auth.corp.test", f.Endpoint)
 				assert.Equal(t, classify.OperationFetchToken, f.Operation)
 				assert.Equal(t, "[5 characters]", f.Fact(classify.FactUser), "it may be the password of a swapped secret")
 			}},
-		{name: "no anonymous tokens", registry: demand(bearer, yes), auth: status(403, ""), want: []classify.Cause{classify.IdentityTokenFetchDenied}, failing: 1},
-		{name: "no key matches", keychain: `{"auths":{"registry.corp.test:443":{"username":"robot","password":"s3cr3t"}}}`, registry: demand(bearer, yes), auth: status(401, ""),
+		{name: "no anonymous tokens", registryHost: demand(bearer, yes), auth: status(403, ""), want: []classify.Cause{classify.IdentityTokenFetchDenied}, failing: 1},
+		{name: "no key matches", keychain: `{"auths":{"registry.corp.test:443":{"username":"robot","password":"s3cr3t"}}}`, registryHost: demand(bearer, yes), auth: status(401, ""),
 			want: []classify.Cause{classify.IdentityNoMatchingCredential}, failing: 1,
 			check: func(t *testing.T, r *AccessReport) {
 				f := r.Findings()[0]
@@ -207,50 +207,50 @@ func TestCheckAccess(t *testing.T) {
 				var answer *classify.HTTPAnswer
 				assert.True(t, errors.As(f, &answer))
 			}},
-		{name: "no key matches, and none is needed", keychain: `{"auths":{"other.corp.test":{"auth":"eDp5"}}}`, registry: demand(bearer, yes), auth: token("opaque"), read: true,
+		{name: "no key matches, and none is needed", keychain: `{"auths":{"other.corp.test":{"auth":"eDp5"}}}`, registryHost: demand(bearer, yes), auth: token("opaque"), read: true,
 			want: []classify.Cause{classify.IdentityNoMatchingCredential}},
-		{name: "token without the right, registry agrees", keychain: right, registry: demand(bearer, func(string) int { return 403 }), auth: login("robot", "s3cr3t", jwt("push")),
+		{name: "token without the right, registry agrees", keychain: right, registryHost: demand(bearer, func(string) int { return 403 }), auth: login("robot", "s3cr3t", jwt("push")),
 			want: []classify.Cause{classify.IdentityInsufficientScope}, failing: 1,
 			check: func(t *testing.T, r *AccessReport) {
 				assert.Equal(t, classify.CertaintyProven, r.Findings()[0].Certainty)
 				assert.Equal(t, "push", r.Findings()[0].Fact(classify.FactGranted))
 			}},
-		{name: "token without the right, registry does not care", registry: demand(bearer, yes), auth: token(jwt()), read: true},
-		{name: "opaque token refused", keychain: right, registry: demand(bearer, func(string) int { return 403 }), auth: login("robot", "s3cr3t", "opaque"), want: []classify.Cause{classify.IdentityForbidden}, failing: 1},
-		{name: "insufficient_scope", registry: demand(strings.TrimSuffix(bearer, `"`)+`",error="insufficient_scope"`, func(string) int { return 401 }), auth: token("opaque"),
+		{name: "token without the right, registry does not care", registryHost: demand(bearer, yes), auth: token(jwt()), read: true},
+		{name: "opaque token refused", keychain: right, registryHost: demand(bearer, func(string) int { return 403 }), auth: login("robot", "s3cr3t", "opaque"), want: []classify.Cause{classify.IdentityForbidden}, failing: 1},
+		{name: "insufficient_scope", registryHost: demand(strings.TrimSuffix(bearer, `"`)+`",error="insufficient_scope"`, func(string) int { return 401 }), auth: token("opaque"),
 			want: []classify.Cause{classify.IdentityInsufficientScope}, failing: 1},
-		{name: "token is a page", registry: demand(bearer, yes), auth: status(200, "<!DOCTYPE html><title>Log in</title>"), want: []classify.Cause{classify.EndpointHTMLInsteadOfRegistry}, failing: 1},
-		{name: "no realm", registry: demand(`Bearer service="x"`, yes), want: []classify.Cause{classify.EndpointBadRealm}, failing: 1},
-		{name: "realm is a file", registry: demand(`Bearer realm="file:///etc/passwd"`, yes), want: []classify.Cause{classify.EndpointBadRealm}, failing: 1},
-		{name: "unknown scheme", registry: demand(`Negotiate`, yes), want: []classify.Cause{classify.IdentityChallengeUnsupported}, failing: 1,
+		{name: "token is a page", registryHost: demand(bearer, yes), auth: status(200, "<!DOCTYPE html><title>Log in</title>"), want: []classify.Cause{classify.EndpointHTMLInsteadOfRegistry}, failing: 1},
+		{name: "no realm", registryHost: demand(`Bearer service="x"`, yes), want: []classify.Cause{classify.EndpointBadRealm}, failing: 1},
+		{name: "realm is a file", registryHost: demand(`Bearer realm="file:///etc/passwd"`, yes), want: []classify.Cause{classify.EndpointBadRealm}, failing: 1},
+		{name: "unknown scheme", registryHost: demand(`Negotiate`, yes), want: []classify.Cause{classify.IdentityChallengeUnsupported}, failing: 1,
 			log: []string{"registry.corp.test HEAD /v2/team/app/manifests/1"}},
-		{name: "realm in clear, with a credential", keychain: right, registry: demand(`Bearer realm="http://plain.corp.test/token"`, yes),
+		{name: "realm in clear, with a credential", keychain: right, registryHost: demand(`Bearer realm="http://plain.corp.test/token"`, yes),
 			want: []classify.Cause{classify.IdentityPlaintextRefused}, unsure: true, log: []string{"registry.corp.test HEAD /v2/team/app/manifests/1"}},
-		{name: "realm in clear, anonymous", registry: demand(`Bearer realm="http://plain.corp.test/token"`, yes), read: true, want: []classify.Cause{classify.EndpointBadRealm}},
-		{name: "realm without an address", registry: demand(`Bearer realm="https://gone.corp.test/token"`, yes), want: []classify.Cause{classify.DNSNXDOMAIN}, failing: 1,
+		{name: "realm in clear, anonymous", registryHost: demand(`Bearer realm="http://plain.corp.test/token"`, yes), read: true, want: []classify.Cause{classify.EndpointBadRealm}},
+		{name: "realm without an address", registryHost: demand(`Bearer realm="https://gone.corp.test/token"`, yes), want: []classify.Cause{classify.DNSNXDOMAIN}, failing: 1,
 			check: func(t *testing.T, r *AccessReport) {
 				assert.Equal(t, "gone.corp.test", r.Findings()[0].Endpoint)
 				assert.Equal(t, classify.OperationFetchToken, r.Findings()[0].Operation)
 			}},
-		{name: "realm with the wrong name", keychain: right, registry: demand(`Bearer realm="https://wrong.corp.test/token"`, yes), want: []classify.Cause{classify.TLSHostnameMismatch}, failing: 1,
+		{name: "realm with the wrong name", keychain: right, registryHost: demand(`Bearer realm="https://wrong.corp.test/token"`, yes), want: []classify.Cause{classify.TLSHostnameMismatch}, failing: 1,
 			log: []string{"registry.corp.test HEAD /v2/team/app/manifests/1"}},
-		{name: "Basic", keychain: right, registry: demand(`Basic realm="Corp"`, yes), read: true},
-		{name: "Basic refused", keychain: right, registry: demand(`Basic realm="Corp"`, func(string) int { return 401 }), want: []classify.Cause{classify.IdentityBadCredentials}, failing: 1},
-		{name: "Basic without a credential", registry: demand(`Basic realm="Corp"`, yes), want: []classify.Cause{classify.IdentityNoBasicAuth}, failing: 1,
+		{name: "Basic", keychain: right, registryHost: demand(`Basic realm="Corp"`, yes), read: true},
+		{name: "Basic refused", keychain: right, registryHost: demand(`Basic realm="Corp"`, func(string) int { return 401 }), want: []classify.Cause{classify.IdentityBadCredentials}, failing: 1},
+		{name: "Basic without a credential", registryHost: demand(`Basic realm="Corp"`, yes), want: []classify.Cause{classify.IdentityNoBasicAuth}, failing: 1,
 			log: []string{"registry.corp.test HEAD /v2/team/app/manifests/1"}},
-		{name: "no such tag", registry: status(404, ""), want: []classify.Cause{classify.ImageNotFound}, failing: 1},
-		{name: "no tag named, and no latest", image: "registry.corp.test/team/app", registry: status(404, ""), want: []classify.Cause{classify.ImageNotFound}, unsure: true},
-		{name: "HEAD is not offered", read: true, registry: func(rw http.ResponseWriter, req *http.Request) {
+		{name: "no such tag", registryHost: status(404, ""), want: []classify.Cause{classify.ImageNotFound}, failing: 1},
+		{name: "no tag named, and no latest", image: "registry.corp.test/team/app", registryHost: status(404, ""), want: []classify.Cause{classify.ImageNotFound}, unsure: true},
+		{name: "HEAD is not offered", read: true, registryHost: func(rw http.ResponseWriter, req *http.Request) {
 			if req.Method == http.MethodHead {
 				rw.WriteHeader(http.StatusMethodNotAllowed)
 				return
 			}
 			_, _ = rw.Write([]byte(manifest))
 		}, log: []string{"registry.corp.test HEAD /v2/team/app/manifests/1", "registry.corp.test GET /v2/team/app/manifests/1"}},
-		{name: "a portal answers everything with 200", registry: status(200, "<!DOCTYPE html><title>Welcome</title>"), want: []classify.Cause{classify.EndpointHTMLInsteadOfRegistry}, failing: 1},
-		{name: "something else answers with 200", registry: status(200, `{"ok":true}`), want: []classify.Cause{classify.EndpointMalformedResponse}, failing: 1},
-		{name: "server error", registry: status(503, ""), want: []classify.Cause{classify.RegistryServerError}, failing: 1},
-		{name: "redirect", unsure: true, registry: func(rw http.ResponseWriter, req *http.Request) {
+		{name: "a portal answers everything with 200", registryHost: status(200, "<!DOCTYPE html><title>Welcome</title>"), want: []classify.Cause{classify.EndpointHTMLInsteadOfRegistry}, failing: 1},
+		{name: "something else answers with 200", registryHost: status(200, `{"ok":true}`), want: []classify.Cause{classify.EndpointMalformedResponse}, failing: 1},
+		{name: "server error", registryHost: status(503, ""), want: []classify.Cause{classify.RegistryServerError}, failing: 1},
+		{name: "redirect", unsure: true, registryHost: func(rw http.ResponseWriter, req *http.Request) {
 			http.Redirect(rw, req, "https://elsewhere.corp.test/", http.StatusTemporaryRedirect)
 		}},
 	} {
@@ -261,9 +261,9 @@ func TestCheckAccess(t *testing.T) {
 				tt.auth = token("opaque")
 			}
 			if tt.name == "open" {
-				tt.registry = func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Docker-Content-Digest", digest) }
+				tt.registryHost = func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Docker-Content-Digest", digest) }
 			}
-			w.host(t, "registry.corp.test", "registry.corp.test", tt.registry)
+			w.host(t, "registry.corp.test", "registry.corp.test", tt.registryHost)
 			w.host(t, "auth.corp.test", "auth.corp.test", tt.auth)
 			w.host(t, "plain.corp.test", "", token("opaque"))
 			w.host(t, "wrong.corp.test", "gateway.corp.test", tt.auth)
@@ -362,9 +362,9 @@ func TestPlatformAddressesAreNotAsked(t *testing.T) {
 		assert.Zero(t, failing)
 		assert.NotEmpty(t, r.Inconclusive)
 	}
-	h := &hosts{c: &Checker{Dialer: guarded(), Trust: &Roots{}}, pools: map[string]*wire.Pool{}}
-	res := wire.FetchToken(t.Context(), h, wire.TokenRequest{Challenge: wire.Challenge{Scheme: "bearer", Realm: "http://169.254.169.254/token"}, Repository: "a"})
-	r := JudgeToken(wire.Challenge{Scheme: "bearer", Realm: "http://169.254.169.254/token"}, CredentialInfo{Source: "anonymous"}, res, "a")
+	h := &hosts{c: &Checker{DialContext: guarded().DialContext, Trust: &Roots{}}, pools: map[string]*registry.Pool{}}
+	res := registry.FetchToken(t.Context(), h, registry.TokenRequest{Challenge: registry.Challenge{Scheme: "bearer", Realm: "http://169.254.169.254/token"}, Repository: "a"})
+	r := registry.JudgeToken(registry.Challenge{Scheme: "bearer", Realm: "http://169.254.169.254/token"}, CredentialInfo{Source: "anonymous"}, res, "a")
 	got, failing := causes(r.Findings())
 	assert.Equal(t, []classify.Cause{classify.EndpointAddressDenied}, got)
 	assert.Zero(t, failing)
@@ -374,7 +374,7 @@ func TestPlatformAddressesAreNotAsked(t *testing.T) {
 // A registry that accepts the request and thinks for ever.
 func TestSilentRegistry(t *testing.T) {
 	root := issue(t, nil, "Corp Test Root", ca(nil))
-	cfg := &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registry, server(nil, registry)))}, Time: func() time.Time { return noon }}
+	cfg := &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registryHost, server(nil, registryHost)))}, Time: func() time.Time { return noon }}
 	silent := pipes(func(c net.Conn) {
 		s := tls.Server(c, cfg)
 		buf := make([]byte, 4096)
@@ -391,7 +391,7 @@ func TestSilentRegistry(t *testing.T) {
 		unsure bool
 		takes  time.Duration
 	}{
-		{"own limit", time.Hour, []classify.Cause{classify.EndpointResponseHeaderTimeout}, false, DefaultRequestLimit},
+		{"own limit", time.Hour, []classify.Cause{classify.EndpointResponseHeaderTimeout}, false, defaultRequestLimit},
 		{"caller's end", 2 * time.Second, nil, true, 2 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -399,7 +399,7 @@ func TestSilentRegistry(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), tt.end)
 				defer cancel()
 				start := time.Now()
-				r, err := (&Checker{Dialer: silent, Roots: pool(root), Now: func() time.Time { return noon }}).CheckAccess(ctx, image)
+				r, err := (&Checker{DialContext: silent, Roots: pool(root), Now: func() time.Time { return noon }}).CheckAccess(ctx, image)
 				require.NoError(t, err)
 				got, _ := causes(r.Findings())
 				assert.Equal(t, tt.want, got)
@@ -442,7 +442,7 @@ func TestAccessOfNoImage(t *testing.T) {
 
 func TestHostOfDockerHub(t *testing.T) {
 	t.Parallel()
-	for image, want := range map[string]string{"alpine": "registry-1.docker.io", "docker.io/a/b:1": "registry-1.docker.io", "index.docker.io/a/b": "registry-1.docker.io", image: registry} {
+	for image, want := range map[string]string{"alpine": "registry-1.docker.io", "docker.io/a/b:1": "registry-1.docker.io", "index.docker.io/a/b": "registry-1.docker.io", image: registryHost} {
 		ref, err := parseImage(image)
 		require.NoError(t, err)
 		assert.Equal(t, want, hostOf(ref), image)
@@ -455,26 +455,26 @@ func TestHostOfDockerHub(t *testing.T) {
 // JudgeToken alone: exchanges that somebody else made.
 func TestJudgeToken(t *testing.T) {
 	t.Parallel()
-	ch := wire.Challenge{Scheme: "bearer", Realm: "https://auth.corp.test/token", Service: "registry.corp.test"}
+	ch := registry.Challenge{Scheme: "bearer", Realm: "https://auth.corp.test/token", Service: "registry.corp.test"}
 	for _, tt := range []struct {
 		name   string
-		res    wire.TokenResult
+		res    registry.TokenResult
 		want   []classify.Cause
 		unsure bool
 	}{
-		{"issued", wire.TokenResult{HasToken: true, Granted: []string{"pull"}, Readable: true}, nil, false},
-		{"everything granted", wire.TokenResult{HasToken: true, Granted: []string{"*"}, Readable: true}, []classify.Cause{classify.IdentityOverBroad}, false},
-		{"opaque", wire.TokenResult{HasToken: true}, nil, false},
-		{"nothing granted", wire.TokenResult{HasToken: true, Readable: true}, []classify.Cause{classify.IdentityInsufficientScope}, false},
-		{"silence", wire.TokenResult{Err: &classify.StageError{Stage: classify.StageHeaders, Endpoint: "auth.corp.test", Limit: time.Second, Err: context.DeadlineExceeded}},
+		{"issued", registry.TokenResult{HasToken: true, Granted: []string{"pull"}, Readable: true}, nil, false},
+		{"everything granted", registry.TokenResult{HasToken: true, Granted: []string{"*"}, Readable: true}, []classify.Cause{classify.IdentityOverBroad}, false},
+		{"opaque", registry.TokenResult{HasToken: true}, nil, false},
+		{"nothing granted", registry.TokenResult{HasToken: true, Readable: true}, []classify.Cause{classify.IdentityInsufficientScope}, false},
+		{"silence", registry.TokenResult{Err: &classify.StageError{Stage: classify.StageHeaders, Endpoint: "auth.corp.test", Limit: time.Second, Err: context.DeadlineExceeded}},
 			[]classify.Cause{classify.EndpointResponseHeaderTimeout}, false},
-		{"a finding of the caller's ladder", wire.TokenResult{Err: fmt.Errorf("dial: %w", classify.New(classify.DNSNXDOMAIN, ""))}, []classify.Cause{classify.DNSNXDOMAIN}, false},
-		{"the caller's end", wire.TokenResult{Err: context.Canceled}, nil, true},
-		{"gone realm", wire.TokenResult{Err: &classify.HTTPAnswer{Operation: classify.OperationFetchToken, Host: "auth.corp.test", Status: 404}}, []classify.Cause{classify.EndpointBadRealm}, false},
+		{"a finding of the caller's ladder", registry.TokenResult{Err: fmt.Errorf("dial: %w", classify.New(classify.DNSNXDOMAIN, ""))}, []classify.Cause{classify.DNSNXDOMAIN}, false},
+		{"the caller's end", registry.TokenResult{Err: context.Canceled}, nil, true},
+		{"gone realm", registry.TokenResult{Err: &classify.HTTPAnswer{Operation: classify.OperationFetchToken, Host: "auth.corp.test", Status: 404}}, []classify.Cause{classify.EndpointBadRealm}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := JudgeToken(ch, CredentialInfo{Source: "anonymous"}, tt.res, "team/app")
+			r := registry.JudgeToken(ch, CredentialInfo{Source: "anonymous"}, tt.res, "team/app")
 			got, _ := causes(r.Findings())
 			assert.Equal(t, tt.want, got)
 			assert.Equal(t, tt.unsure, r.Inconclusive != "")

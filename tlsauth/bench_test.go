@@ -1,6 +1,7 @@
 package tlsauth
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
@@ -14,11 +15,11 @@ import (
 // A healthy endpoint: two hellos, two connections, at once.
 func BenchmarkCheckTLS(b *testing.B) {
 	root := issue(b, nil, "Corp Test Root", ca(nil))
-	ap := serveTLS(b, &tls.Config{Certificates: []tls.Certificate{present(issue(b, root, registry, server(nil, registry)))}})
+	ap := serveTLS(b, &tls.Config{Certificates: []tls.Certificate{present(issue(b, root, registryHost, server(nil, registryHost)))}})
 	c := &Checker{Roots: pool(root), Now: func() time.Time { return noon }}
 	b.ReportAllocs()
 	for b.Loop() {
-		rep, err := c.CheckTLS(b.Context(), ap, registry)
+		rep, err := c.CheckTLS(b.Context(), ap, registryHost)
 		if err != nil || !rep.Held() {
 			b.Fatal(err, rep.Findings())
 		}
@@ -27,7 +28,7 @@ func BenchmarkCheckTLS(b *testing.B) {
 
 func BenchmarkCheckAccess(b *testing.B) {
 	w := newWorld(b)
-	w.host(b, registry, registry, demand(bearer, func(string) int { return http.StatusOK }))
+	w.host(b, registryHost, registryHost, demand(bearer, func(string) int { return http.StatusOK }))
 	w.host(b, "auth.corp.test", "auth.corp.test", login("robot", "s3cr3t", jwt("pull")))
 	c := w.checker(passwordKeys(b, "s3cr3t"))
 	b.ReportAllocs()
@@ -44,8 +45,8 @@ func BenchmarkCheckAccess(b *testing.B) {
 func BenchmarkJudgeBadChain(b *testing.B) {
 	root := issue(b, nil, "Corp Test Root", ca(nil))
 	between := issue(b, root, "Corp Test Issuing", ca(nil))
-	leaf := issue(b, between, registry, server(nil, "gateway.corp.test"))
-	judged := &trial{certs: []*x509.Certificate{leaf.cert, between.cert}, name: registry, port: "443", roots: &Roots{Pool: pool(issue(b, nil, "Other Root", ca(nil))), name: "pool"}, now: noon}
+	leaf := issue(b, between, registryHost, server(nil, "gateway.corp.test"))
+	judged := &trial{ctx: context.Background(), certs: []*x509.Certificate{leaf.cert, between.cert}, name: registryHost, port: "443", roots: &Roots{Pool: pool(issue(b, nil, "Other Root", ca(nil))), name: "pool"}, now: noon}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, problems := judged.judge(); len(problems) != 2 {
@@ -66,7 +67,7 @@ func BenchmarkReadRoots(b *testing.B) {
 	node["etc/ssl/certs/ca-certificates.crt"] = &fstest.MapFile{Data: bundle}
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := ReadRoots(node)
+		r, err := ReadRoots(node, "", "")
 		if err != nil || len(r.origin) != 140 {
 			b.Fatal(err)
 		}
@@ -76,7 +77,7 @@ func BenchmarkReadRoots(b *testing.B) {
 func BenchmarkKubeletPlan(b *testing.B) {
 	k := &Kubelet{
 		Secrets:   []PullSecret{pullSecret("s", auths("registry.corp.test", "registry.corp.test/team", "*.corp.test", "other.corp.test:5000"))},
-		Providers: ParseProviderConfig([]byte(providerYAML)),
+		providers: parseProviderConfig([]byte(providerYAML)),
 	}
 	b.ReportAllocs()
 	for b.Loop() {

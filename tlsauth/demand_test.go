@@ -50,7 +50,7 @@ func TestClientCertificates(t *testing.T) {
 	oneFile := ClientPair{Certificate: append(append([]byte{}, mine.Key...), mine.Certificate...), Source: "both.pem"}
 	parsedBefore, err := tls.X509KeyPair(mine.Certificate, mine.Key)
 	require.NoError(t, err)
-	leaf := present(issue(t, root, registry, server(nil, registry)))
+	leaf := present(issue(t, root, registryHost, server(nil, registryHost)))
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		for _, tt := range []struct {
 			name  string
@@ -81,7 +81,7 @@ func TestClientCertificates(t *testing.T) {
 				if tt.want != "" {
 					c.Limit = 2 * time.Minute // a busy machine must not make a refusal come too late
 				}
-				rep, conn, err := c.Dial(t.Context(), ap, registry)
+				rep, conn, err := c.Dial(t.Context(), ap, registryHost)
 				require.NoError(t, err)
 				if tt.want == "" {
 					assert.Empty(t, rep.Findings())
@@ -111,16 +111,16 @@ func TestClientCertificates(t *testing.T) {
 func TestClientPairThatDoesNotParse(t *testing.T) {
 	t.Parallel()
 	pair := ClientPair{Certificate: []byte("x"), Key: []byte("very-secret"), Source: "node.cert"}
-	_, err := (&Checker{Roots: x509.NewCertPool(), ClientPairs: []ClientPair{pair}}).CheckTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:1"), registry)
+	_, err := (&Checker{Roots: x509.NewCertPool(), ClientPairs: []ClientPair{pair}}).CheckTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:1"), registryHost)
 	require.ErrorContains(t, err, "node.cert")
 	raw, err := json.Marshal(pair)
 	require.NoError(t, err)
-	_, err = (&Checker{Roots: x509.NewCertPool(), ClientPairs: []ClientPair{{Parsed: &tls.Certificate{}}}}).CheckTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:1"), registry)
+	_, err = (&Checker{Roots: x509.NewCertPool(), ClientPairs: []ClientPair{{Parsed: &tls.Certificate{}}}}).CheckTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:1"), registryHost)
 	require.Error(t, err)
 	for _, s := range []string{string(raw), fmt.Sprintf("%v %+v %#v %s", pair, pair, pair, pair)} {
 		assert.NotContains(t, s, "very-secret")
 	}
-	_, err = (&Checker{Roots: x509.NewCertPool(), ClientPairs: make([]ClientPair, 100)}).CheckTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:1"), registry)
+	_, err = (&Checker{Roots: x509.NewCertPool(), ClientPairs: make([]ClientPair, 100)}).CheckTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:1"), registryHost)
 	assert.Error(t, err)
 }
 
@@ -129,9 +129,9 @@ func TestClientPairThatDoesNotParse(t *testing.T) {
 func TestVerificationOff(t *testing.T) {
 	t.Parallel()
 	root := issue(t, nil, "Corp Test Root", ca(nil))
-	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registry, server(nil, registry)))}})
+	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registryHost, server(nil, registryHost)))}})
 	c := &Checker{Roots: pool(root), SkipVerify: true, Now: func() time.Time { return noon }}
-	rep, conn, err := c.Dial(t.Context(), ap, registry)
+	rep, conn, err := c.Dial(t.Context(), ap, registryHost)
 	require.NoError(t, err)
 	require.NotNil(t, conn)
 	_ = conn.Close()
@@ -170,7 +170,7 @@ func (d segmented) DialSegment(_ context.Context, _, _ string, mss int) (net.Con
 // one way, the other way, or whatever one does.
 func TestHelloAndSegmentMatrix(t *testing.T) {
 	root := issue(t, nil, "Corp Test Root", ca(nil))
-	leaf := issue(t, root, registry, server(nil, registry))
+	leaf := issue(t, root, registryHost, server(nil, registryHost))
 	short := &tls.Config{Certificates: []tls.Certificate{present(leaf)}, Time: func() time.Time { return noon }}
 	cfg := &tls.Config{Certificates: []tls.Certificate{present(leaf, root, root, root, root)}, Time: func() time.Time { return noon }}
 	speak := func(cfg *tls.Config, when func(size, mss int) bool) func(net.Conn, int) {
@@ -198,11 +198,11 @@ func TestHelloAndSegmentMatrix(t *testing.T) {
 		says   string
 		after  time.Duration
 	}{
-		{"large packets to the server are lost", answer(func(size, mss int) bool { return size < 1280 || mss < 1240 }), classify.RouteMTUBlackHole, "from this node to the server", DefaultLimit},
-		{"a chain of one small packet shows no way back", speak(short, func(size, mss int) bool { return size < 1280 || mss < 1240 }), classify.RouteMTUBlackHole, "on the way there or back", DefaultLimit},
-		{"large packets to the node are lost", answer(func(_, mss int) bool { return mss < 1240 }), classify.RouteMTUBlackHole, "from the server to this node", DefaultLimit},
-		{"a middlebox that takes no split hello", answer(func(size, _ int) bool { return size < 1000 }), classify.RouteLargeHelloDropped, "", DefaultLimit},
-		{"silent whatever one does", answer(func(int, int) bool { return false }), classify.EndpointTLSHandshakeTimeout, "", DefaultLimit},
+		{"large packets to the server are lost", answer(func(size, mss int) bool { return size < 1280 || mss < 1240 }), classify.RouteMTUBlackHole, "from this node to the server", defaultLimit},
+		{"a chain of one small packet shows no way back", speak(short, func(size, mss int) bool { return size < 1280 || mss < 1240 }), classify.RouteMTUBlackHole, "on the way there or back", defaultLimit},
+		{"large packets to the node are lost", answer(func(_, mss int) bool { return mss < 1240 }), classify.RouteMTUBlackHole, "from the server to this node", defaultLimit},
+		{"a middlebox that takes no split hello", answer(func(size, _ int) bool { return size < 1000 }), classify.RouteLargeHelloDropped, "", defaultLimit},
+		{"silent whatever one does", answer(func(int, int) bool { return false }), classify.EndpointTLSHandshakeTimeout, "", defaultLimit},
 		{"slow, and no more than that", slow, "", "", 4 * time.Second},
 		{"healthy", answer(func(int, int) bool { return true }), "", "", 0},
 	} {
@@ -210,8 +210,8 @@ func TestHelloAndSegmentMatrix(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				defer time.Sleep(time.Minute) // the other side of the path ends by itself
 				start := time.Now()
-				c := &Checker{Dialer: segmented{tt.handle}, Roots: pool(root), Now: func() time.Time { return noon }}
-				rep, conn, err := c.Dial(t.Context(), netip.MustParseAddrPort("10.20.0.4:443"), registry)
+				c := &Checker{DialContext: segmented{tt.handle}.DialContext, DialSegments: segmented{tt.handle}.DialSegment, Roots: pool(root), Now: func() time.Time { return noon }}
+				rep, conn, err := c.Dial(t.Context(), netip.MustParseAddrPort("10.20.0.4:443"), registryHost)
 				require.NoError(t, err)
 				assert.Equal(t, tt.after, time.Since(start), "the matrix costs no time of its own")
 				if tt.want == "" {
@@ -231,22 +231,6 @@ func TestHelloAndSegmentMatrix(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A real connection with small segments, where the system offers that.
-func TestClampedConnection(t *testing.T) {
-	t.Parallel()
-	ap := serve(t, func(c net.Conn) { _, _ = io.Copy(c, c) })
-	conn, err := SystemDialer{}.DialSegment(t.Context(), "tcp", ap.String(), clampedMSS)
-	if err != nil {
-		t.Skipf("this system cannot clamp segments: %v", err)
-	}
-	defer func() { _ = conn.Close() }()
-	_, err = io.WriteString(conn, "ping")
-	require.NoError(t, err)
-	buf := make([]byte, 4)
-	_, err = io.ReadFull(conn, buf)
-	require.NoError(t, err)
 }
 
 // A certificate out of its dates is judged again with the server's clock.
@@ -271,7 +255,7 @@ func TestClockSkew(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			cert := present(issue(t, root, registry, server(tt.leaf, registry)))
+			cert := present(issue(t, root, registryHost, server(tt.leaf, registryHost)))
 			ap := serve(t, func(c net.Conn) {
 				head := make([]byte, 1)
 				if _, err := io.ReadFull(c, head); err != nil {
@@ -291,7 +275,7 @@ func TestClockSkew(t *testing.T) {
 			if tt.ahead != 0 {
 				c.Seen.Clock("auth.corp.test", tt.ahead)
 			}
-			rep, err := c.CheckTLS(t.Context(), ap, registry)
+			rep, err := c.CheckTLS(t.Context(), ap, registryHost)
 			require.NoError(t, err)
 			got, failing := causes(rep.Findings())
 			assert.Equal(t, tt.want, got)

@@ -1,15 +1,12 @@
 package tlsauth
 
 import (
-	"crypto/pbkdf2"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"time"
 
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // maxSecret bounds what is looked into for dates.
@@ -57,42 +54,11 @@ func instant(s float64) time.Time {
 }
 
 // dates completes how a credential may be spoken of.
-func (i *CredentialInfo) dates(secret wire.Credential) {
+func dates(i *CredentialInfo, secret registry.Credential) {
 	for _, s := range []string{secret.RegistryToken, secret.IdentityToken, secret.Password} {
 		if s != "" {
 			i.IssuedAt, i.ExpiresAt = lifetime(s)
 			return
 		}
 	}
-}
-
-// expired says since when a credential is of no use by its own word, 0 = it is
-// not, or does not say.
-func (i CredentialInfo) expired(now time.Time) time.Duration {
-	if i.ExpiresAt.IsZero() || !now.After(i.ExpiresAt) {
-		return 0
-	}
-	return now.Sub(i.ExpiresAt)
-}
-
-// Digest returns 16 hexadecimal digits that are equal on two nodes if both would
-// offer the same credential, given the same salt; "" for an anonymous offer. The
-// salt must be secret and random, at least 16 bytes, and be thrown away after the
-// comparison: who knows it can try out weak passwords. A shorter salt gives "".
-func (o Offer) Digest(salt []byte) string {
-	if o.Secret.IsZero() || len(salt) < 16 {
-		return ""
-	}
-	parts := []string{o.Secret.Username, o.Secret.Password, o.Secret.IdentityToken, o.Secret.RegistryToken}
-	// Each part with its length, so that no two credentials run into one.
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(hex.EncodeToString([]byte(p)))
-		b.WriteByte('.')
-	}
-	sum, err := pbkdf2.Key(sha256.New, b.String(), salt, 20000, 8)
-	if err != nil {
-		return ""
-	}
-	return hex.EncodeToString(sum)
 }

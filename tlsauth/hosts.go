@@ -2,32 +2,21 @@ package tlsauth
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // hosts sends each request to its own host, and over verified TLS where the URL
 // says https. It is used by one goroutine.
 type hosts struct {
 	c     *Checker // with a dialer and roots
-	pools map[string]*wire.Pool
+	pools map[string]*registry.Pool
 	skew  *time.Duration // how far our clock is behind the first verified host that tells the time
-}
-
-// trustError says that a host was not reached, or not trusted.
-type trustError struct{ rep *TLSReport }
-
-func (e *trustError) Error() string {
-	if len(e.rep.findings) > 0 {
-		return e.rep.findings[0].Error()
-	}
-	return e.rep.Inconclusive
 }
 
 // RoundTrip makes hosts an [http.RoundTripper].
@@ -36,7 +25,7 @@ func (h *hosts) RoundTrip(req *http.Request) (*http.Response, error) {
 	pool := h.pools[key]
 	if pool == nil {
 		u := req.URL
-		pool = &wire.Pool{Header: h.c.requestLimit(), Dial: func(ctx context.Context) (net.Conn, error) { return h.dial(ctx, u) }}
+		pool = &registry.Pool{Header: h.c.requestLimit(), Dial: func(ctx context.Context) (net.Conn, error) { return h.dial(ctx, u) }}
 		h.pools[key] = pool
 	}
 	resp, err := pool.RoundTrip(req)
@@ -68,8 +57,8 @@ func (h *hosts) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 	if u.Scheme == "http" { // an anonymous token request to a realm that is in clear
 		conn, err := look.connect(ctx)
 		if refusedAddress(err) {
-			f := look.addressDenied(&shake{dialErr: err})
-			return nil, &trustError{rep: &TLSReport{Inconclusive: f.Summary, findings: []classify.Finding{f}}}
+			f := look.addressDenied(&attempt{dialErr: err})
+			return nil, &registry.UnreachedError{Findings: []classify.Finding{f}, Inconclusive: f.Summary}
 		}
 		return conn, err
 	}
@@ -78,7 +67,7 @@ func (h *hosts) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 	case err != nil:
 		return nil, err
 	case conn == nil:
-		return nil, &trustError{rep: rep}
+		return nil, &registry.UnreachedError{Findings: rep.findings, Inconclusive: rep.Inconclusive}
 	}
 	return conn, nil
 }
@@ -86,17 +75,4 @@ func (h *hosts) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 // guarded is the default dialer of CheckAccess. Image names and token realms are
 // chosen by others: a probe that follows them must not become a way to the
 // platform's metadata services.
-func guarded() Dialer { return &net.Dialer{ControlContext: wire.Guard(wire.DenyPlatform)} }
-
-// refusedAddress tells whether an error is our own refusal.
-func refusedAddress(err error) bool {
-	var d *wire.DeniedError
-	return errors.As(err, &d)
-}
-
-// addressDenied is the finding for it: a warning, because nothing was seen.
-func (l *look) addressDenied(s *shake) classify.Finding {
-	f := l.found(classify.EndpointAddressDenied, "not asked, because the name leads to a link-local or platform address", s).WithError(s.dialErr)
-	f.Severity = classify.SeverityWarn
-	return f
-}
+func guarded() *net.Dialer { return &net.Dialer{ControlContext: registry.Guard(registry.DenyPlatform)} }

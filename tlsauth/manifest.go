@@ -12,13 +12,13 @@ import (
 	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // read asks for the manifest and writes what happened into r. It returns the
 // challenges of a 401 to a request without authorization, which is no finding
 // yet.
-func (a *access) read(ctx context.Context, r *AccessReport, authorization string) []wire.Challenge {
+func (a *access) read(ctx context.Context, r *AccessReport, authorization string) []registry.Challenge {
 	resp, err := a.send(ctx, http.MethodHead, authorization)
 	if err == nil && (resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusOK && !proven(resp)) {
 		// containerd asks again with GET, when HEAD is not offered or says too little.
@@ -29,9 +29,9 @@ func (a *access) read(ctx context.Context, r *AccessReport, authorization string
 		a.broken(ctx, r, err)
 		return nil
 	}
-	var challenges []wire.Challenge
+	var challenges []registry.Challenge
 	if resp.StatusCode == http.StatusUnauthorized {
-		challenges = wire.ParseChallenges(resp.Header.Values("WWW-Authenticate"))
+		challenges = registry.ParseChallenges(resp.Header.Values("WWW-Authenticate"))
 	}
 	switch {
 	case resp.StatusCode == http.StatusOK:
@@ -40,27 +40,27 @@ func (a *access) read(ctx context.Context, r *AccessReport, authorization string
 		_ = resp.Body.Close()
 		r.Inconclusive = fmt.Sprintf("%s redirects the manifest elsewhere (%d), which this check does not follow", a.host, resp.StatusCode)
 	case len(challenges) > 0 && authorization == "":
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, wire.MaxErrorBody)) // so that the connection can be kept
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, registry.MaxErrorBody)) // so that the connection can be kept
 		_ = resp.Body.Close()
 		return challenges
 	default:
-		a.refused(r, wire.ReadAnswer(resp, classify.OperationResolveManifest), challenges)
+		a.refused(r, registry.ReadAnswer(resp, classify.OperationResolveManifest), challenges)
 	}
 	return nil
 }
 
 // refused adds the meaning of an answer that is no manifest.
-func (a *access) refused(r *AccessReport, answer *classify.HTTPAnswer, challenges []wire.Challenge) {
-	f := JudgeRefusal(answer, r, challenges)
+func (a *access) refused(r *AccessReport, answer *classify.HTTPAnswer, challenges []registry.Challenge) {
+	f := registry.JudgeRefusal(answer, r, challenges)
 	if answer.Status == http.StatusNotFound && a.defaulted {
 		f.Severity = classify.SeverityWarn
 		r.Inconclusive = fmt.Sprintf("%s has no tag latest of %s, and the image names no other: the access was not refused, and no read was seen", a.host, a.repository)
 	}
 	f.Endpoint = a.host
-	r.deny(f)
+	r.Deny(f)
 }
 
-// proven tells whether a HEAD answer is one of a registry: containerd, too,
+// proven reports whether a HEAD answer is one of a registry: containerd, too,
 // needs the digest in it.
 func proven(resp *http.Response) bool {
 	return strings.Contains(resp.Header.Get("Docker-Content-Digest"), ":") && !isPage(resp)
@@ -79,12 +79,12 @@ func (a *access) served(ctx context.Context, r *AccessReport, resp *http.Respons
 		return
 	}
 	if isPage(resp) {
-		f := classify.Error(wire.ReadAnswer(resp, classify.OperationResolveManifest))
+		f := classify.Error(registry.ReadAnswer(resp, classify.OperationResolveManifest))
 		f.Endpoint = a.host
-		r.add(f, a.host)
+		r.Add(f, a.host)
 		return
 	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, wire.MaxManifest+1))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, registry.MaxManifest+1))
 	_ = resp.Body.Close()
 	if err != nil {
 		a.broken(ctx, r, err)
@@ -93,10 +93,10 @@ func (a *access) served(ctx context.Context, r *AccessReport, resp *http.Respons
 	var doc struct {
 		SchemaVersion int `json:"schemaVersion"`
 	}
-	if len(raw) > wire.MaxManifest || json.Unmarshal(raw, &doc) != nil || doc.SchemaVersion == 0 {
+	if len(raw) > registry.MaxManifest || json.Unmarshal(raw, &doc) != nil || doc.SchemaVersion == 0 {
 		f := classify.New(classify.EndpointMalformedResponse, a.host+" answered 200 with something that is no manifest")
 		f.Operation = classify.OperationResolveManifest
-		r.add(f, a.host)
+		r.Add(f, a.host)
 		return
 	}
 	r.Read = true
@@ -104,18 +104,18 @@ func (a *access) served(ctx context.Context, r *AccessReport, resp *http.Respons
 
 // broken adds a request that got no answer.
 func (a *access) broken(ctx context.Context, r *AccessReport, err error) {
-	var trust *trustError
+	var trust *registry.UnreachedError
 	switch {
 	case ctx.Err() != nil:
 		r.Inconclusive = ended(ctx)
 	case errors.As(err, &trust):
-		r.take(trust.rep, classify.OperationResolveManifest)
+		r.Take(trust, classify.OperationResolveManifest)
 	default:
 		var stage *classify.StageError
 		if errors.As(err, &stage) && stage.Operation == "" {
 			stage.Operation = classify.OperationResolveManifest
 		}
-		r.findings = append(r.findings, classify.Error(err))
+		r.Found = append(r.Found, classify.Error(err))
 	}
 }
 

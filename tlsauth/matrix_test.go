@@ -1,6 +1,7 @@
 package tlsauth
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -64,7 +65,7 @@ func matrix(t *testing.T) []chainCase {
 	}
 	const hour = time.Hour
 	issueKey := func(parent *authority, key crypto.Signer, change func(*x509.Certificate)) *authority {
-		return issueWith(t, parent, key, registry, change)
+		return issueWith(t, parent, key, registryHost, change)
 	}
 
 	root := issue(t, nil, "Corp Test Root", ca(nil))
@@ -73,10 +74,10 @@ func matrix(t *testing.T) []chainCase {
 	between := issue(t, root, "Corp Test Issuing", ca(nil))
 	betweenAgain := issue(t, root, "Corp Test Issuing", ca(nil))
 	second := issue(t, between, "Corp Test Issuing 2", ca(nil))
-	good := issue(t, between, registry, server(nil, registry))
-	deep := issue(t, second, registry, server(nil, registry))
+	good := issue(t, between, registryHost, server(nil, registryHost))
+	deep := issue(t, second, registryHost, server(nil, registryHost))
 	leaf := func(parent *authority, change func(*x509.Certificate), names ...string) *authority {
-		return issue(t, parent, registry, server(change, names...))
+		return issue(t, parent, registryHost, server(change, names...))
 	}
 	foreign := issue(t, elsewhere, "", ca(who("Elsewhere Ltd", "Elsewhere Issuing CA")))
 	plain := issue(t, nil, "", ca(who("Plain Vendor", "Plain Vendor Services")))
@@ -102,8 +103,8 @@ func matrix(t *testing.T) []chainCase {
 	rsaRoot := issueWith(t, nil, newRSA(t), "RSA Root", ca(func(c *x509.Certificate) { c.SignatureAlgorithm = x509.SHA1WithRSA }))
 	weakBetween := issueWith(t, rsaRoot, newRSA(t), "RSA Issuing", ca(func(c *x509.Certificate) { c.SignatureAlgorithm = x509.SHA1WithRSA }))
 	inspecting := issue(t, nil, "", ca(who("Fortinet", "FG100F Deep Inspection")))
-	own := leaf(nil, nil, registry)
-	ownCA := issue(t, nil, registry, ca(func(c *x509.Certificate) { c.DNSNames = []string{registry} }))
+	own := leaf(nil, nil, registryHost)
+	ownCA := issue(t, nil, registryHost, ca(func(c *x509.Certificate) { c.DNSNames = []string{registryHost} }))
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
 	bigKey, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
@@ -140,115 +141,115 @@ func matrix(t *testing.T) []chainCase {
 
 	return []chainCase{
 		// What is right.
-		{"chain of three", chainOf(good, between), trust, registry, nil, ""},
-		{"root sent as well", chainOf(good, between, root), trust, registry, nil, ""},
-		{"chain of four", chainOf(deep, second, between), trust, registry, nil, ""},
-		{"intermediates in the wrong order", chainOf(deep, between, second), trust, registry, nil, ""},
-		{"an unrelated certificate sent as well", chainOf(good, foreign, between), trust, registry, nil, ""},
-		{"the intermediate sent sixty times", chainOf(good, many...), trust, registry, nil, ""},
-		{"leaf signed by the root", chainOf(leaf(root, nil, registry)), trust, registry, nil, ""},
-		{"wildcard", chainOf(leaf(root, nil, "*.corp.test")), trust, registry, nil, ""},
-		{"name in capitals", chainOf(leaf(root, nil, "REGISTRY.Corp.Test")), trust, registry, nil, ""},
-		{"asked with a trailing dot", chainOf(good, between), trust, registry + ".", nil, "refuses"},
+		{"chain of three", chainOf(good, between), trust, registryHost, nil, ""},
+		{"root sent as well", chainOf(good, between, root), trust, registryHost, nil, ""},
+		{"chain of four", chainOf(deep, second, between), trust, registryHost, nil, ""},
+		{"intermediates in the wrong order", chainOf(deep, between, second), trust, registryHost, nil, ""},
+		{"an unrelated certificate sent as well", chainOf(good, foreign, between), trust, registryHost, nil, ""},
+		{"the intermediate sent sixty times", chainOf(good, many...), trust, registryHost, nil, ""},
+		{"leaf signed by the root", chainOf(leaf(root, nil, registryHost)), trust, registryHost, nil, ""},
+		{"wildcard", chainOf(leaf(root, nil, "*.corp.test")), trust, registryHost, nil, ""},
+		{"name in capitals", chainOf(leaf(root, nil, "REGISTRY.Corp.Test")), trust, registryHost, nil, ""},
+		{"asked with a trailing dot", chainOf(good, between), trust, registryHost + ".", nil, "refuses"},
 		{"name with an underscore", chainOf(leaf(root, nil, "my_registry.corp.test")), trust, "my_registry.corp.test", nil, ""},
 		{"IPv4 address", chainOf(leaf(root, nil, "10.20.0.4")), trust, "10.20.0.4", nil, ""},
 		{"IPv6 address", chainOf(leaf(root, nil, "2001:db8::4")), trust, "2001:db8::4", nil, ""},
 		{"IPv6 address in brackets", chainOf(leaf(root, nil, "2001:db8::4")), trust, "[2001:db8::4]", nil, ""},
-		{"empty subject", chainOf(leaf(root, func(c *x509.Certificate) { c.Subject = pkix.Name{} }, registry)), trust, registry, nil, ""},
-		{"valid up to this second", chainOf(leaf(root, span(-hour, 0), registry)), trust, registry, nil, "refuses"},
-		{"valid from this second on", chainOf(leaf(root, span(0, hour), registry)), trust, registry, nil, ""},
-		{"any extended usage", chainOf(leaf(root, eku(x509.ExtKeyUsageAny), registry)), trust, registry, nil, "refuses"},
-		{"no extended usage", chainOf(leaf(root, eku(), registry)), trust, registry, nil, ""},
-		{"server and client usage", chainOf(leaf(root, eku(x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth), registry)), trust, registry, nil, ""},
-		{"Ed25519 key", chainOf(issueKey(root, edKey, server(nil, registry))), trust, registry, nil, ""},
-		{"P-521 key", chainOf(issueKey(root, bigKey, server(nil, registry))), trust, registry, nil, ""},
-		{"root signed with SHA-1 by itself", chainOf(issueWith(t, rsaRoot, newKey(t), registry, server(nil, registry))), anchors(rsaRoot), registry, nil, ""},
-		{"self-signed and a root of the node", chainOf(own), anchors(own), registry, nil, ""},
-		{"self-signed CA and a root of the node", chainOf(ownCA), anchors(ownCA), registry, nil, "refuses"},
-		{"leaf of an unknown CA that is itself a root", chainOf(good), anchors(good), registry, nil, "refuses"},
-		{"intermediate that is a root of the node", chainOf(good), anchors(between), registry, nil, "refuses"},
-		{"one of two crossed paths is known", chainOf(good, crossed, between), trust, registry, nil, "refuses"},
-		{"one of two crossed paths expired", chainOf(good, expiredCross, between), trust, registry, nil, ""},
-		{"constraint that permits the name", chainOf(leaf(permitting, nil, registry), permitting), trust, registry, nil, ""},
-		{"leaf that is a CA", chainOf(issue(t, root, registry, ca(func(c *x509.Certificate) { c.DNSNames = []string{registry} }))), trust, registry, nil, "refuses"},
+		{"empty subject", chainOf(leaf(root, func(c *x509.Certificate) { c.Subject = pkix.Name{} }, registryHost)), trust, registryHost, nil, ""},
+		{"valid up to this second", chainOf(leaf(root, span(-hour, 0), registryHost)), trust, registryHost, nil, "refuses"},
+		{"valid from this second on", chainOf(leaf(root, span(0, hour), registryHost)), trust, registryHost, nil, ""},
+		{"any extended usage", chainOf(leaf(root, eku(x509.ExtKeyUsageAny), registryHost)), trust, registryHost, nil, "refuses"},
+		{"no extended usage", chainOf(leaf(root, eku(), registryHost)), trust, registryHost, nil, ""},
+		{"server and client usage", chainOf(leaf(root, eku(x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth), registryHost)), trust, registryHost, nil, ""},
+		{"Ed25519 key", chainOf(issueKey(root, edKey, server(nil, registryHost))), trust, registryHost, nil, ""},
+		{"P-521 key", chainOf(issueKey(root, bigKey, server(nil, registryHost))), trust, registryHost, nil, ""},
+		{"root signed with SHA-1 by itself", chainOf(issueWith(t, rsaRoot, newKey(t), registryHost, server(nil, registryHost))), anchors(rsaRoot), registryHost, nil, ""},
+		{"self-signed and a root of the node", chainOf(own), anchors(own), registryHost, nil, ""},
+		{"self-signed CA and a root of the node", chainOf(ownCA), anchors(ownCA), registryHost, nil, "refuses"},
+		{"leaf of an unknown CA that is itself a root", chainOf(good), anchors(good), registryHost, nil, "refuses"},
+		{"intermediate that is a root of the node", chainOf(good), anchors(between), registryHost, nil, "refuses"},
+		{"one of two crossed paths is known", chainOf(good, crossed, between), trust, registryHost, nil, "refuses"},
+		{"one of two crossed paths expired", chainOf(good, expiredCross, between), trust, registryHost, nil, ""},
+		{"constraint that permits the name", chainOf(leaf(permitting, nil, registryHost), permitting), trust, registryHost, nil, ""},
+		{"leaf that is a CA", chainOf(issue(t, root, registryHost, ca(func(c *x509.Certificate) { c.DNSNames = []string{registryHost} }))), trust, registryHost, nil, "refuses"},
 
 		// Names.
-		{"another name", chainOf(leaf(root, nil, "gateway.corp.test")), trust, registry, one(mismatch), ""},
-		{"wildcard for one label only", chainOf(leaf(root, nil, "*.test")), trust, registry, one(mismatch), ""},
-		{"wildcard does not cover its parent", chainOf(leaf(root, nil, "*.registry.corp.test")), trust, registry, one(mismatch), ""},
-		{"wildcard within a label", chainOf(leaf(root, nil, "reg*.corp.test")), trust, registry, one(mismatch), "accepts"},
+		{"another name", chainOf(leaf(root, nil, "gateway.corp.test")), trust, registryHost, one(mismatch), ""},
+		{"wildcard for one label only", chainOf(leaf(root, nil, "*.test")), trust, registryHost, one(mismatch), ""},
+		{"wildcard does not cover its parent", chainOf(leaf(root, nil, "*.registry.corp.test")), trust, registryHost, one(mismatch), ""},
+		{"wildcard within a label", chainOf(leaf(root, nil, "reg*.corp.test")), trust, registryHost, one(mismatch), "accepts"},
 		{"private-link alias in the reference", chainOf(leaf(root, nil, "*.azurecr.test")), trust, "corp.privatelink.azurecr.test", one(mismatch), ""},
 		{"address as a DNS name", chainOf(leaf(root, func(c *x509.Certificate) { c.DNSNames = []string{"10.20.0.4"} })), trust, "10.20.0.4", one(noIP), ""},
 		{"another address", chainOf(leaf(root, nil, "10.20.0.5")), trust, "10.20.0.4", one(mismatch), ""},
 		{"name, asked by address", chainOf(good, between), trust, "10.20.0.4", one(noIP), ""},
-		{"common name only", chainOf(leaf(root, nil)), trust, registry, one(noSAN), "accepts"},
-		{"only an e-mail address", chainOf(leaf(root, func(c *x509.Certificate) { c.EmailAddresses = []string{"ops@corp.test"} })), trust, registry, one(noSAN), "accepts"},
-		{"only a URI", chainOf(leaf(root, func(c *x509.Certificate) { c.URIs = []*url.URL{spiffe} })), trust, registry, one(noSAN), "accepts"},
+		{"common name only", chainOf(leaf(root, nil)), trust, registryHost, one(noSAN), "accepts"},
+		{"only an e-mail address", chainOf(leaf(root, func(c *x509.Certificate) { c.EmailAddresses = []string{"ops@corp.test"} })), trust, registryHost, one(noSAN), "accepts"},
+		{"only a URI", chainOf(leaf(root, func(c *x509.Certificate) { c.URIs = []*url.URL{spiffe} })), trust, registryHost, one(noSAN), "accepts"},
 		{"address in the common name", chainOf(issue(t, root, "10.20.0.4", server(nil))), trust, "10.20.0.4", one(noSAN), ""},
 
 		// Dates.
-		{"expired a second ago", chainOf(leaf(root, span(-hour, -time.Second), registry)), trust, registry, one(expired), ""},
-		{"expired long ago", chainOf(leaf(between, span(-47*hour, -46*hour), registry), between), trust, registry, one(expired), ""},
-		{"valid from the next second on", chainOf(leaf(root, span(time.Second, hour), registry)), trust, registry, one(notYet), ""},
-		{"expired intermediate", chainOf(leaf(oldBetween, nil, registry), oldBetween), trust, registry, one(expired), ""},
-		{"intermediate of tomorrow", chainOf(leaf(youngBetween, span(-hour, 48*hour), registry), youngBetween), trust, registry, one(notYet), ""},
-		{"leaf and intermediate expired", chainOf(leaf(oldBetween, span(-47*hour, -2*hour), registry), oldBetween), trust, registry, one(expired, expired), ""},
-		{"expired root of the node", chainOf(leaf(oldRoot, nil, registry)), anchors(oldRoot), registry, one(expired), ""},
-		{"root of the node from tomorrow", chainOf(leaf(youngRoot, span(-hour, 24*hour), registry)), anchors(youngRoot), registry, one(notYet), ""},
-		{"expired and for another name", chainOf(leaf(root, span(-2*hour, -hour), "gateway.corp.test")), trust, registry, one(expired, mismatch), ""},
+		{"expired a second ago", chainOf(leaf(root, span(-hour, -time.Second), registryHost)), trust, registryHost, one(expired), ""},
+		{"expired long ago", chainOf(leaf(between, span(-47*hour, -46*hour), registryHost), between), trust, registryHost, one(expired), ""},
+		{"valid from the next second on", chainOf(leaf(root, span(time.Second, hour), registryHost)), trust, registryHost, one(notYet), ""},
+		{"expired intermediate", chainOf(leaf(oldBetween, nil, registryHost), oldBetween), trust, registryHost, one(expired), ""},
+		{"intermediate of tomorrow", chainOf(leaf(youngBetween, span(-hour, 48*hour), registryHost), youngBetween), trust, registryHost, one(notYet), ""},
+		{"leaf and intermediate expired", chainOf(leaf(oldBetween, span(-47*hour, -2*hour), registryHost), oldBetween), trust, registryHost, one(expired, expired), ""},
+		{"expired root of the node", chainOf(leaf(oldRoot, nil, registryHost)), anchors(oldRoot), registryHost, one(expired), ""},
+		{"root of the node from tomorrow", chainOf(leaf(youngRoot, span(-hour, 24*hour), registryHost)), anchors(youngRoot), registryHost, one(notYet), ""},
+		{"expired and for another name", chainOf(leaf(root, span(-2*hour, -hour), "gateway.corp.test")), trust, registryHost, one(expired, mismatch), ""},
 
 		// Trust.
-		{"unknown root, chain sent", chainOf(good, between), anchors(elsewhere), registry, one(unknown), ""},
-		{"unknown root, sent as well", chainOf(good, between, root), anchors(elsewhere), registry, one(unknown), ""},
-		{"unknown root signed the leaf", chainOf(leaf(root, nil, registry)), anchors(elsewhere), registry, one(unknown), ""},
-		{"unknown root with an AIA address", chainOf(leaf(root, aia, registry)), anchors(elsewhere), registry, one(unknown), ""},
-		{"no root at all", chainOf(good, between), nil, registry, one(unknown), ""},
-		{"root of the same name with another key", chainOf(good, between), anchors(rotated), registry, one(unknown), ""},
-		{"issuer of a name that says nothing", chainOf(leaf(plain, nil, registry)), trust, registry, one(unknown), ""},
-		{"certificates that sign each other", chainOf(leaf(loopB, nil, registry), loopB, loopBack), trust, registry, one(unknown), ""},
-		{"self-signed", chainOf(own), trust, registry, one(self), ""},
-		{"self-signed CA", chainOf(ownCA), trust, registry, one(self), ""},
-		{"self-signed for another name", chainOf(leaf(nil, nil, "ingress.local")), trust, registry, one(mismatch, self), ""},
-		{"self-signed and expired", chainOf(leaf(nil, span(-2*hour, -hour), registry)), trust, registry, one(expired, self), ""},
-		{"leaf alone, AIA", chainOf(leaf(between, aia, registry)), trust, registry, one(missing), ""},
-		{"leaf alone, root of the same owner", chainOf(good), trust, registry, one(missing), ""},
-		{"leaf alone, AIA, no root of the owner", chainOf(leaf(foreign, aia, registry)), trust, registry, one(missing), ""},
-		{"leaf alone, no hint", chainOf(leaf(foreign, nil, registry)), trust, registry, one(unknown), ""},
-		{"leaf and root, no intermediate", chainOf(good, root), trust, registry, one(missing), ""},
-		{"the upper intermediate is missing", chainOf(deep, second), trust, registry, one(missing), ""},
-		{"the lower intermediate is missing", chainOf(deep, between), trust, registry, one(missing), ""},
-		{"intermediate of the same name with another key", chainOf(good, betweenAgain), trust, registry, one(missing), ""},
-		{"expired, another name, unknown", chainOf(leaf(foreign, span(-2*hour, -hour), "gateway.corp.test"), foreign), trust, registry, one(expired, mismatch, unknown), ""},
-		{"inspection device", chainOf(leaf(inspecting, nil, registry)), trust, registry, one(inspects), ""},
+		{"unknown root, chain sent", chainOf(good, between), anchors(elsewhere), registryHost, one(unknown), ""},
+		{"unknown root, sent as well", chainOf(good, between, root), anchors(elsewhere), registryHost, one(unknown), ""},
+		{"unknown root signed the leaf", chainOf(leaf(root, nil, registryHost)), anchors(elsewhere), registryHost, one(unknown), ""},
+		{"unknown root with an AIA address", chainOf(leaf(root, aia, registryHost)), anchors(elsewhere), registryHost, one(unknown), ""},
+		{"no root at all", chainOf(good, between), nil, registryHost, one(unknown), ""},
+		{"root of the same name with another key", chainOf(good, between), anchors(rotated), registryHost, one(unknown), ""},
+		{"issuer of a name that says nothing", chainOf(leaf(plain, nil, registryHost)), trust, registryHost, one(unknown), ""},
+		{"certificates that sign each other", chainOf(leaf(loopB, nil, registryHost), loopB, loopBack), trust, registryHost, one(unknown), ""},
+		{"self-signed", chainOf(own), trust, registryHost, one(self), ""},
+		{"self-signed CA", chainOf(ownCA), trust, registryHost, one(self), ""},
+		{"self-signed for another name", chainOf(leaf(nil, nil, "ingress.local")), trust, registryHost, one(mismatch, self), ""},
+		{"self-signed and expired", chainOf(leaf(nil, span(-2*hour, -hour), registryHost)), trust, registryHost, one(expired, self), ""},
+		{"leaf alone, AIA", chainOf(leaf(between, aia, registryHost)), trust, registryHost, one(missing), ""},
+		{"leaf alone, root of the same owner", chainOf(good), trust, registryHost, one(missing), ""},
+		{"leaf alone, AIA, no root of the owner", chainOf(leaf(foreign, aia, registryHost)), trust, registryHost, one(missing), ""},
+		{"leaf alone, no hint", chainOf(leaf(foreign, nil, registryHost)), trust, registryHost, one(unknown), ""},
+		{"leaf and root, no intermediate", chainOf(good, root), trust, registryHost, one(missing), ""},
+		{"the upper intermediate is missing", chainOf(deep, second), trust, registryHost, one(missing), ""},
+		{"the lower intermediate is missing", chainOf(deep, between), trust, registryHost, one(missing), ""},
+		{"intermediate of the same name with another key", chainOf(good, betweenAgain), trust, registryHost, one(missing), ""},
+		{"expired, another name, unknown", chainOf(leaf(foreign, span(-2*hour, -hour), "gateway.corp.test"), foreign), trust, registryHost, one(expired, mismatch, unknown), ""},
+		{"inspection device", chainOf(leaf(inspecting, nil, registryHost)), trust, registryHost, one(inspects), ""},
 		{"public service with a private issuer", chainOf(leaf(foreign, nil, "registry-1.docker.io"), foreign), trust, "registry-1.docker.io", one(inspects), ""},
 
 		// What a certificate may be used for.
-		{"for clients only", chainOf(leaf(root, eku(x509.ExtKeyUsageClientAuth), registry)), trust, registry, one(usage), ""},
-		{"for code only", chainOf(leaf(root, eku(x509.ExtKeyUsageCodeSigning), registry)), trust, registry, one(usage), ""},
-		{"CA for mail", chainOf(leaf(mail, nil, registry), mail), trust, registry, one(usage), ""},
-		{"CA for clients", chainOf(leaf(forClients, nil, registry), forClients), trust, registry, one(usage), ""},
-		{"signed by a server's certificate", chainOf(leaf(noCA, nil, registry), noCA), trust, registry, one(usage), ""},
-		{"CA that may not sign", chainOf(leaf(noSign, nil, registry), noSign), trust, registry, one(usage), ""},
-		{"longer than the root allows", chainOf(leaf(belowShort, nil, registry), belowShort), anchors(short), registry, one(usage), ""},
-		{"constraint to other names", chainOf(leaf(otherNames, nil, registry), otherNames), trust, registry, one(usage), ""},
-		{"constraint that excludes the name", chainOf(leaf(excluding, nil, registry), excluding), trust, registry, one(usage), ""},
-		{"unknown critical extension in the leaf", chainOf(leaf(root, critical, registry)), trust, registry, one(usage), ""},
-		{"unknown critical extension in the CA", chainOf(leaf(strange, nil, registry), strange), trust, registry, one(usage), ""},
-		{"for clients and for another name", chainOf(leaf(root, eku(x509.ExtKeyUsageClientAuth), "gateway.corp.test")), trust, registry, one(mismatch, usage), ""},
-		{"for clients and expired", chainOf(leaf(root, both(eku(x509.ExtKeyUsageClientAuth), span(-2*hour, -hour)), registry)), trust, registry, one(expired, usage), ""},
+		{"for clients only", chainOf(leaf(root, eku(x509.ExtKeyUsageClientAuth), registryHost)), trust, registryHost, one(usage), ""},
+		{"for code only", chainOf(leaf(root, eku(x509.ExtKeyUsageCodeSigning), registryHost)), trust, registryHost, one(usage), ""},
+		{"CA for mail", chainOf(leaf(mail, nil, registryHost), mail), trust, registryHost, one(usage), ""},
+		{"CA for clients", chainOf(leaf(forClients, nil, registryHost), forClients), trust, registryHost, one(usage), ""},
+		{"signed by a server's certificate", chainOf(leaf(noCA, nil, registryHost), noCA), trust, registryHost, one(usage), ""},
+		{"CA that may not sign", chainOf(leaf(noSign, nil, registryHost), noSign), trust, registryHost, one(usage), ""},
+		{"longer than the root allows", chainOf(leaf(belowShort, nil, registryHost), belowShort), anchors(short), registryHost, one(usage), ""},
+		{"constraint to other names", chainOf(leaf(otherNames, nil, registryHost), otherNames), trust, registryHost, one(usage), ""},
+		{"constraint that excludes the name", chainOf(leaf(excluding, nil, registryHost), excluding), trust, registryHost, one(usage), ""},
+		{"unknown critical extension in the leaf", chainOf(leaf(root, critical, registryHost)), trust, registryHost, one(usage), ""},
+		{"unknown critical extension in the CA", chainOf(leaf(strange, nil, registryHost), strange), trust, registryHost, one(usage), ""},
+		{"for clients and for another name", chainOf(leaf(root, eku(x509.ExtKeyUsageClientAuth), "gateway.corp.test")), trust, registryHost, one(mismatch, usage), ""},
+		{"for clients and expired", chainOf(leaf(root, both(eku(x509.ExtKeyUsageClientAuth), span(-2*hour, -hour)), registryHost)), trust, registryHost, one(expired, usage), ""},
 
 		// More than one thing at once, the runtime's first word first.
-		{"unknown root and another name", chainOf(leaf(foreign, nil, "gateway.corp.test"), foreign), trust, registry, one(mismatch, unknown), ""},
-		{"leaf alone and another name", chainOf(leaf(between, nil, "gateway.corp.test")), trust, registry, one(mismatch, missing), ""},
-		{"expired root and another name", chainOf(leaf(oldRoot, nil, "gateway.corp.test")), anchors(oldRoot), registry, one(mismatch, expired), ""},
-		{"inspection device, expired, another name", chainOf(leaf(inspecting, span(-2*hour, -hour), "gateway.corp.test")), trust, registry, one(expired, mismatch, inspects), ""},
+		{"unknown root and another name", chainOf(leaf(foreign, nil, "gateway.corp.test"), foreign), trust, registryHost, one(mismatch, unknown), ""},
+		{"leaf alone and another name", chainOf(leaf(between, nil, "gateway.corp.test")), trust, registryHost, one(mismatch, missing), ""},
+		{"expired root and another name", chainOf(leaf(oldRoot, nil, "gateway.corp.test")), anchors(oldRoot), registryHost, one(mismatch, expired), ""},
+		{"inspection device, expired, another name", chainOf(leaf(inspecting, span(-2*hour, -hour), "gateway.corp.test")), trust, registryHost, one(expired, mismatch, inspects), ""},
 		{"another IPv6 address", chainOf(leaf(root, nil, "2001:db8::5")), trust, "2001:db8::4", one(mismatch), ""},
 		{"name, asked by IPv6 address", chainOf(good, between), trust, "2001:db8::4", one(noIP), ""},
-		{"leaf alone and expired", chainOf(leaf(between, span(-2*hour, -hour), registry)), trust, registry, one(expired, missing), ""},
+		{"leaf alone and expired", chainOf(leaf(between, span(-2*hour, -hour), registryHost)), trust, registryHost, one(expired, missing), ""},
 
 		// Signatures.
-		{"leaf signed with SHA-1", chainOf(issueWith(t, rsaRoot, newKey(t), registry, server(func(c *x509.Certificate) { c.SignatureAlgorithm = x509.SHA1WithRSA }, registry))), anchors(rsaRoot), registry, one(weak), "accepts"},
-		{"intermediate signed with SHA-1", chainOf(issueWith(t, weakBetween, newKey(t), registry, server(nil, registry)), weakBetween), anchors(rsaRoot), registry, one(weak), "accepts"},
+		{"leaf signed with SHA-1", chainOf(issueWith(t, rsaRoot, newKey(t), registryHost, server(func(c *x509.Certificate) { c.SignatureAlgorithm = x509.SHA1WithRSA }, registryHost))), anchors(rsaRoot), registryHost, one(weak), "accepts"},
+		{"intermediate signed with SHA-1", chainOf(issueWith(t, weakBetween, newKey(t), registryHost, server(nil, registryHost)), weakBetween), anchors(rsaRoot), registryHost, one(weak), "accepts"},
 	}
 }
 
@@ -268,7 +269,7 @@ func TestChainMatrix(t *testing.T) {
 			for _, a := range c.chain {
 				certs = append(certs, a.cert)
 			}
-			judged := &trial{certs: certs, name: c.ask, port: "443", roots: &Roots{Pool: pool(c.roots...), name: "caller's pool"}, now: noon}
+			judged := &trial{ctx: context.Background(), certs: certs, name: c.ask, port: "443", roots: &Roots{Pool: pool(c.roots...), name: "caller's pool"}, now: noon}
 			if c.roots == nil {
 				judged.roots.name = ""
 			}

@@ -25,7 +25,7 @@ func TestRuntimeOlderThanTheRoot(t *testing.T) {
 	t.Parallel()
 	root, other := issue(t, nil, "Corp Test Root", ca(nil)), issue(t, nil, "Other", ca(nil))
 	both := append(root.pem(), other.pem()...)
-	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registry, server(nil, registry)))}})
+	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registryHost, server(nil, registryHost)))}})
 	const bundle = "etc/ssl/certs/ca-certificates.crt"
 	started := noon.Add(-time.Hour)
 	for _, tt := range []struct {
@@ -56,7 +56,7 @@ func TestRuntimeOlderThanTheRoot(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c := &Checker{FS: tt.node, CA: tt.own, RuntimeStarted: tt.started, Now: func() time.Time { return noon }}
-			rep, conn, err := c.Dial(t.Context(), ap, registry)
+			rep, conn, err := c.Dial(t.Context(), ap, registryHost)
 			require.NoError(t, err)
 			require.NotNil(t, conn, "the chain is verified, whatever the runtime knows")
 			_ = conn.Close()
@@ -82,14 +82,14 @@ func TestRuntimeOlderThanTheRoot(t *testing.T) {
 func TestUnknownAuthorityOfAChangedStore(t *testing.T) {
 	t.Parallel()
 	root, other := issue(t, nil, "Corp Test Root", ca(nil)), issue(t, nil, "Other Root", ca(nil))
-	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registry, server(nil, registry)))}})
+	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registryHost, server(nil, registryHost)))}})
 	node := fstest.MapFS{"etc/ssl/certs/ca-certificates.crt": file(other.pem(), -time.Minute)}
 	for _, changed := range []bool{false, true} {
 		c := &Checker{FS: node, Now: func() time.Time { return noon }, RuntimeStarted: noon}
 		if changed {
 			c.RuntimeStarted = noon.Add(-time.Hour)
 		}
-		rep, err := c.CheckTLS(t.Context(), ap, registry)
+		rep, err := c.CheckTLS(t.Context(), ap, registryHost)
 		require.NoError(t, err)
 		require.Len(t, rep.Findings(), 1)
 		f := rep.Findings()[0]
@@ -106,8 +106,8 @@ func TestMisplacedCA(t *testing.T) {
 	t.Parallel()
 	root, other := issue(t, nil, "Corp Test Root", ca(nil)), issue(t, nil, "Other Root", ca(nil))
 	between := issue(t, root, "Corp Test Issuing", ca(nil))
-	good := present(issue(t, between, registry, server(nil, registry)), between)
-	self := issue(t, nil, registry, server(nil, registry))
+	good := present(issue(t, between, registryHost, server(nil, registryHost)), between)
+	self := issue(t, nil, registryHost, server(nil, registryHost))
 	trusted := pem.EncodeToMemory(&pem.Block{Type: "TRUSTED CERTIFICATE", Bytes: append(append([]byte{}, root.cert.Raw...), 0x30, 0x00)})
 	for _, tt := range []struct {
 		name string
@@ -141,9 +141,9 @@ func TestMisplacedCA(t *testing.T) {
 			t.Parallel()
 			ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{tt.send}})
 			node := fstest.MapFS{"etc/ssl/certs/ca-certificates.crt": file(other.pem(), 0), tt.path: file(tt.data, 0)}
-			trust, err := ReadRoots(node)
+			trust, err := ReadRoots(node, "", "")
 			require.NoError(t, err)
-			rep, err := (&Checker{Trust: trust, Now: func() time.Time { return noon }}).CheckTLS(t.Context(), ap, registry)
+			rep, err := (&Checker{Trust: trust, Now: func() time.Time { return noon }}).CheckTLS(t.Context(), ap, registryHost)
 			require.NoError(t, err)
 			require.Len(t, rep.Findings(), 1)
 			f := rep.Findings()[0]
@@ -166,12 +166,12 @@ func TestMissingIntermediateIsProvedByAnotherHost(t *testing.T) {
 	root := issue(t, nil, "Corp Test Root", ca(nil))
 	between := issue(t, root, "Hidden Signer", ca(nil)) // a name that hints at nothing
 	whole := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, between, "auth.corp.test", server(nil, "auth.corp.test")), between)}})
-	alone := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, between, registry, server(nil, registry)))}})
+	alone := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, between, registryHost, server(nil, registryHost)))}})
 	c := &Checker{Roots: pool(root), Now: func() time.Time { return noon }, Seen: &Seen{}}
 	rep, err := c.CheckTLS(t.Context(), whole, "auth.corp.test")
 	require.NoError(t, err)
 	require.True(t, rep.Held())
-	rep, conn, err := c.Dial(t.Context(), alone, registry)
+	rep, conn, err := c.Dial(t.Context(), alone, registryHost)
 	require.NoError(t, err)
 	assert.Nil(t, conn, "what was not sent is not lent")
 	require.Len(t, rep.Findings(), 1)
@@ -187,7 +187,7 @@ func TestMissingIntermediateOfOneInstance(t *testing.T) {
 	t.Parallel()
 	root := issue(t, nil, "Corp Test Root", ca(nil))
 	between := issue(t, root, "Hidden Signer", ca(nil))
-	leaf := issue(t, between, registry, server(nil, registry))
+	leaf := issue(t, between, registryHost, server(nil, registryHost))
 	ap := serveTLS(t, &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		cert := present(leaf)
 		if hello.SupportedCurves[0] != tls.X25519MLKEM768 {
@@ -195,7 +195,7 @@ func TestMissingIntermediateOfOneInstance(t *testing.T) {
 		}
 		return &cert, nil
 	}})
-	rep, err := (&Checker{Roots: pool(root), Now: func() time.Time { return noon }}).CheckTLS(t.Context(), ap, registry)
+	rep, err := (&Checker{Roots: pool(root), Now: func() time.Time { return noon }}).CheckTLS(t.Context(), ap, registryHost)
 	require.NoError(t, err)
 	require.NotEmpty(t, rep.Findings())
 	assert.Equal(t, classify.TLSMissingIntermediate, rep.Findings()[0].Cause)
@@ -210,8 +210,8 @@ func TestCertaintyOfAMissingIntermediate(t *testing.T) {
 		"Corp Test Issuing CA 3": classify.CertaintyLikely,   // says that it is none of the roots, and whose it is
 		"Corp Test 3":            classify.CertaintyPossible, // may be a root of the same owner
 	} {
-		ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, issue(t, nil, cn, ca(nil)), registry, server(nil, registry)))}})
-		rep, err := (&Checker{Roots: pool(root), Now: func() time.Time { return noon }}).CheckTLS(t.Context(), ap, registry)
+		ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, issue(t, nil, cn, ca(nil)), registryHost, server(nil, registryHost)))}})
+		rep, err := (&Checker{Roots: pool(root), Now: func() time.Time { return noon }}).CheckTLS(t.Context(), ap, registryHost)
 		require.NoError(t, err)
 		require.Len(t, rep.Findings(), 1)
 		assert.Equal(t, classify.TLSMissingIntermediate, rep.Findings()[0].Cause)
@@ -233,14 +233,14 @@ func TestInterception(t *testing.T) {
 		return rep
 	}
 	t.Run("trusted", func(t *testing.T) {
-		rep := ask(&Checker{Roots: pool(root, box), Now: at}, box, registry)
+		rep := ask(&Checker{Roots: pool(root, box), Now: at}, box, registryHost)
 		assert.True(t, rep.Held(), "it works, and somebody reads along")
 		require.Len(t, rep.Findings(), 1)
 		assert.Equal(t, classify.TLSIntercepted, rep.Findings()[0].Cause)
 		assert.Equal(t, classify.SeverityInfo, rep.Findings()[0].Severity)
 	})
 	t.Run("not trusted", func(t *testing.T) {
-		rep := ask(&Checker{Roots: pool(root), Now: at}, box, registry)
+		rep := ask(&Checker{Roots: pool(root), Now: at}, box, registryHost)
 		require.Len(t, rep.Findings(), 1)
 		f := rep.Findings()[0]
 		assert.Equal(t, classify.TLSIntercepted, f.Cause)
@@ -249,7 +249,7 @@ func TestInterception(t *testing.T) {
 	})
 	t.Run("one issuer for hosts of two owners", func(t *testing.T) {
 		c := &Checker{Roots: pool(root), Now: at, Seen: &Seen{}}
-		first := ask(c, private, registry)
+		first := ask(c, private, registryHost)
 		assert.Equal(t, classify.TLSUnknownAuthority, first.Findings()[0].Cause)
 		same := ask(c, private, "auth.corp.test")
 		assert.Equal(t, classify.TLSUnknownAuthority, same.Findings()[0].Cause, "a private CA signs for its own hosts")

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // refresh is a token of the kind that registries give out as passwords.
@@ -29,7 +29,7 @@ func refresh(issued, expires time.Time) string {
 
 func passwordKeys(tb testing.TB, password string) *Keychain {
 	tb.Helper()
-	raw, err := json.Marshal(map[string]any{"auths": map[string]any{registry: map[string]string{"username": "robot", "password": password}}})
+	raw, err := json.Marshal(map[string]any{"auths": map[string]any{registryHost: map[string]string{"username": "robot", "password": password}}})
 	require.NoError(tb, err)
 	return keys(tb, string(raw))
 }
@@ -54,13 +54,13 @@ func TestOutcomesApart(t *testing.T) {
 	}
 	const basic = `Basic realm="Registry"`
 	for _, tt := range []struct {
-		name     string
-		password string
-		registry http.HandlerFunc
-		auth     http.HandlerFunc
-		want     classify.Cause
-		says     string
-		hidden   bool // "hidden from this identity" stays possible
+		name         string
+		password     string
+		registryHost http.HandlerFunc
+		auth         http.HandlerFunc
+		want         classify.Cause
+		says         string
+		hidden       bool // "hidden from this identity" stays possible
 	}{
 		{"wrong password", "s3cr3t", demand(bearer, yes), status(401, ""), classify.IdentityBadCredentials, "401", false},
 		{"password that expired", old, demand(bearer, yes), status(401, ""), classify.IdentityTokenExpired, "expired 2h0m", false},
@@ -83,7 +83,7 @@ func TestOutcomesApart(t *testing.T) {
 			if tt.auth == nil {
 				tt.auth = token("opaque")
 			}
-			w.host(t, registry, registry, tt.registry)
+			w.host(t, registryHost, registryHost, tt.registryHost)
 			w.host(t, "auth.corp.test", "auth.corp.test", tt.auth)
 			r, err := w.checker(passwordKeys(t, tt.password)).CheckAccess(t.Context(), image)
 			require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestLeastPrivilege(t *testing.T) {
 			if tt.auth == nil {
 				tt.auth = granting(tt.may, &requests)
 			}
-			w.host(t, registry, registry, demand(bearer, yes))
+			w.host(t, registryHost, registryHost, demand(bearer, yes))
 			w.host(t, "auth.corp.test", "auth.corp.test", tt.auth)
 			var k authn.Keychain = passwordKeys(t, "s3cr3t")
 			if tt.anon {
@@ -178,8 +178,8 @@ func TestLeastPrivilege(t *testing.T) {
 			assert.LessOrEqual(t, requests.Load(), 2*before+3, "one question each")
 		})
 	}
-	assert.NotEmpty(t, AuditRights(t.Context(), nil, wire.Challenge{Scheme: "basic"}, wire.Credential{Username: "u", Password: "p"}, "a", "").Inconclusive)
-	assert.NotEmpty(t, AuditRights(t.Context(), nil, wire.Challenge{Scheme: "bearer"}, wire.Credential{RegistryToken: "x"}, "a", "").Inconclusive)
+	assert.NotEmpty(t, registry.AuditRights(t.Context(), nil, registry.Challenge{Scheme: "basic"}, registry.Credential{Username: "u", Password: "p"}, "a", "").Inconclusive)
+	assert.NotEmpty(t, registry.AuditRights(t.Context(), nil, registry.Challenge{Scheme: "bearer"}, registry.Credential{RegistryToken: "x"}, "a", "").Inconclusive)
 	var none *Rights
 	assert.Empty(t, none.Findings())
 }
@@ -188,7 +188,7 @@ func TestLeastPrivilege(t *testing.T) {
 func TestOverAskingIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.host(t, registry, registry, demand(bearer, yes))
+	w.host(t, registryHost, registryHost, demand(bearer, yes))
 	w.host(t, "auth.corp.test", "auth.corp.test", func(rw http.ResponseWriter, req *http.Request) {
 		_ = req.ParseForm()
 		if req.Form.Get("scope") != "repository:team/app:pull" {
@@ -212,7 +212,7 @@ func TestClockOfTheRegistry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.ahead = -3 * time.Hour
-	w.host(t, registry, registry, demand(bearer, yes))
+	w.host(t, registryHost, registryHost, demand(bearer, yes))
 	w.host(t, "auth.corp.test", "auth.corp.test", token("opaque"))
 	c := w.checker(nil)
 	c.Seen = &Seen{}
@@ -227,34 +227,25 @@ func TestClockOfTheRegistry(t *testing.T) {
 	assert.Equal(t, (-3 * time.Hour).Milliseconds(), *r.ClockSkewMS)
 	behind, host := c.Seen.clockOf()
 	assert.Equal(t, -3*time.Hour, behind)
-	assert.Equal(t, registry, host)
+	assert.Equal(t, registryHost, host)
 }
 
 func TestRuntimeLeavesOut(t *testing.T) {
 	t.Parallel()
-	all := Offer{Secret: wire.Credential{Username: "u", Password: "p", IdentityToken: "i", RegistryToken: "r"}}
+	all := newOffer(registry.Credential{Username: "u", Password: "p", IdentityToken: "i", RegistryToken: "r"}, CredentialInfo{})
 	for runtime, want := range map[string][]string{
 		"containerd": {"registry token"}, "k3s": {"registry token"}, "rke2": {"registry token"},
 		"crio": {"identity token", "registry token"}, "dockerd": nil, "": nil,
 	} {
 		got := all.ForRuntime(runtime)
 		assert.Equal(t, want, got.Info.Ignored, runtime)
-		assert.Equal(t, "u", got.Secret.Username)
-		assert.Equal(t, len(want) < 1, got.Secret.RegistryToken != "")
-		assert.Equal(t, len(want) < 2, got.Secret.IdentityToken != "")
+		assert.Equal(t, "u", got.Auth().Username)
+		assert.Equal(t, len(want) < 1, got.Auth().RegistryToken != "")
+		assert.Equal(t, len(want) < 2, got.Auth().IdentityToken != "")
 	}
 	assert.Empty(t, all.Info.Ignored, "the offer itself is not changed")
-	for _, tt := range []struct {
-		runtime, host string
-		want          bool
-	}{
-		{"containerd", "mirror.corp.test", true}, {"crio", "mirror.corp.test", false}, {"dockerd", "mirror.corp.test", false},
-		{"crio", "Registry.corp.test", true}, {"", "mirror.corp.test", false}, {"rke2", "mirror.corp.test:5000", true},
-	} {
-		sent, rule := SentTo(tt.runtime, registry, tt.host)
-		assert.Equal(t, tt.want, sent, "%s %s", tt.runtime, tt.host)
-		assert.NotEmpty(t, rule)
-	}
+	assert.NotContains(t, fmt.Sprintf("%v %+v %#v %+v", all, all, all, struct{ o Offer }{all}), `"p"`)
+	assert.Equal(t, authn.AuthConfig{}, Offer{}.Auth(), "the zero Offer is anonymous")
 }
 
 func TestProducts(t *testing.T) {
@@ -272,7 +263,7 @@ func TestProducts(t *testing.T) {
 		"":                         {{"registry.corp.test", "https://auth.corp.test/token", "registry.corp.test"}, {"", "", ""}},
 	} {
 		for _, c := range all {
-			assert.Equal(t, want, product(c.host, Challenge{Realm: c.realm, Service: c.service}), c)
+			assert.Equal(t, want, registry.ChallengeProduct(c.host, Challenge{Realm: c.realm, Service: c.service}), c)
 		}
 	}
 }
@@ -301,8 +292,8 @@ func TestLifetime(t *testing.T) {
 	offers, err := Offers(t.Context(), passwordKeys(t, refresh(issued, expires)), image)
 	require.NoError(t, err)
 	assert.Equal(t, expires, offers[0].Info.ExpiresAt)
-	assert.Equal(t, time.Hour, offers[0].Info.expired(expires.Add(time.Hour)))
-	assert.Zero(t, offers[0].Info.expired(issued))
+	assert.Equal(t, time.Hour, offers[0].Info.Expired(expires.Add(time.Hour)))
+	assert.Zero(t, offers[0].Info.Expired(issued))
 }
 
 // Two nodes compare what they would offer without showing it.
@@ -310,7 +301,7 @@ func TestDigest(t *testing.T) {
 	t.Parallel()
 	salt, other := sha256.Sum256([]byte("one")), sha256.Sum256([]byte("two"))
 	offer := func(user, password string) Offer {
-		return Offer{Secret: wire.Credential{Username: user, Password: password}}
+		return newOffer(registry.Credential{Username: user, Password: password}, CredentialInfo{})
 	}
 	d := offer("u", "p").Digest(salt[:])
 	assert.Len(t, d, 16)
@@ -326,11 +317,11 @@ func TestDigest(t *testing.T) {
 func TestCostOfTheChecks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.host(t, registry, registry, demand(bearer, yes))
+	w.host(t, registryHost, registryHost, demand(bearer, yes))
 	w.host(t, "auth.corp.test", "auth.corp.test", login("robot", "s3cr3t", jwt("pull")))
 	var dials atomic.Int64
 	c := w.checker(passwordKeys(t, "s3cr3t"))
-	c.Dialer = DialerFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+	c.DialContext = dialFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials.Add(1)
 		return w.DialContext(ctx, network, address)
 	})
@@ -345,7 +336,7 @@ func TestCostOfTheChecks(t *testing.T) {
 	}, w.log, "containerd sends these three, and then goes on")
 
 	dials.Store(0)
-	look := look{c: c, address: registry + ":443", name: registry, port: "443", hellos: []Hello{HelloLarge, HelloClassical}}
+	look := look{c: c, address: registryHost + ":443", name: registryHost, port: "443", hellos: []Hello{HelloLarge, HelloClassical}}
 	rep, conn, err := look.run(t.Context())
 	require.NoError(t, err)
 	hangUp(conn)

@@ -17,8 +17,8 @@ import (
 func TestOnSpare(t *testing.T) {
 	t.Parallel()
 	root := issue(t, nil, "Corp Test Root", ca(nil))
-	one, other := present(issue(t, root, registry, server(nil, registry))), present(issue(t, root, registry, server(nil, registry)))
-	strange := present(issue(t, nil, registry, server(nil, registry)))
+	one, other := present(issue(t, root, registryHost, server(nil, registryHost))), present(issue(t, root, registryHost, server(nil, registryHost)))
+	strange := present(issue(t, nil, registryHost, server(nil, registryHost)))
 	for name, tt := range map[string]struct {
 		first, second tls.Certificate
 		demand        tls.ClientAuthType
@@ -42,7 +42,7 @@ func TestOnSpare(t *testing.T) {
 			}})
 			var spare []net.Conn
 			c := &Checker{Roots: pool(root), Hellos: []Hello{HelloLarge, HelloClassical}, Now: func() time.Time { return noon }, OnSpare: func(c net.Conn) { spare = append(spare, c) }}
-			rep, conn, err := c.Dial(t.Context(), ap, registry)
+			rep, conn, err := c.Dial(t.Context(), ap, registryHost)
 			require.NoError(t, err)
 			assert.EqualValues(t, 1, shown.Load())
 			assert.Equal(t, tt.conn, conn != nil, "%+v", rep)

@@ -22,7 +22,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-const registry = "registry.corp.test"
+const registryHost = "registry.corp.test"
 
 func causes(findings []classify.Finding) (all []classify.Cause, failing int) {
 	for _, f := range findings {
@@ -41,12 +41,12 @@ func TestCheckTLSJudgesTheChain(t *testing.T) {
 	other := issue(t, nil, "Other Root", ca(nil))
 	rotated := issue(t, nil, "Corp Test Root", ca(nil))
 	between := issue(t, root, "Corp Test Issuing", ca(nil))
-	good := issue(t, between, registry, server(nil, registry))
+	good := issue(t, between, registryHost, server(nil, registryHost))
 	past := func(c *x509.Certificate) { c.NotBefore, c.NotAfter = noon.Add(-72*time.Hour), noon.Add(-time.Hour) }
 	future := func(c *x509.Certificate) { c.NotBefore, c.NotAfter = noon.Add(time.Hour), noon.Add(72*time.Hour) }
 	oldBetween := issue(t, root, "Corp Test Issuing", ca(func(c *x509.Certificate) { c.NotAfter = noon.Add(-time.Minute) }))
 	rsaRoot := issueWith(t, nil, newRSA(t), "RSA Root", ca(nil))
-	weak := issue(t, rsaRoot, registry, server(func(c *x509.Certificate) { c.SignatureAlgorithm = x509.SHA1WithRSA }, registry))
+	weak := issue(t, rsaRoot, registryHost, server(func(c *x509.Certificate) { c.SignatureAlgorithm = x509.SHA1WithRSA }, registryHost))
 	client := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }
 	aia := func(c *x509.Certificate) { c.IssuingCertificateURL = []string{"http://pki.corp.test/issuing.crt"} }
 	mail := issue(t, root, "Mail Only", ca(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection} }))
@@ -59,31 +59,31 @@ func TestCheckTLSJudgesTheChain(t *testing.T) {
 		want   []classify.Cause // the first fails, the others warn
 		says   string
 	}{
-		{"good", present(good, between), pool(root), registry, nil, ""},
-		{"good, root sent too", present(good, between, root), pool(root), registry, nil, ""},
-		{"unknown authority", present(good, between), pool(other), registry, []classify.Cause{classify.TLSUnknownAuthority}, "Corp Test Root"},
-		{"unknown authority, root sent", present(good, between, root), pool(other), registry, []classify.Cause{classify.TLSUnknownAuthority}, "Corp Test Root"},
-		{"no roots at all", present(good, between), x509.NewCertPool(), registry, []classify.Cause{classify.TLSUnknownAuthority}, ""},
-		{"rotated root", present(good, between), pool(rotated), registry, []classify.Cause{classify.TLSUnknownAuthority}, "another key"},
-		{"private root, leaf alone, no AIA", present(issue(t, root, registry, server(nil, registry))), pool(other), registry, []classify.Cause{classify.TLSUnknownAuthority}, ""},
-		{"missing intermediate", present(issue(t, between, registry, server(aia, registry))), pool(root), registry, []classify.Cause{classify.TLSMissingIntermediate}, "Corp Test Issuing"},
-		{"wrong intermediate", present(good, mail), pool(root), registry, []classify.Cause{classify.TLSMissingIntermediate}, "Corp Test Issuing"},
-		{"self-signed", present(issue(t, nil, registry, server(nil, registry))), pool(root), registry, []classify.Cause{classify.TLSSelfSigned}, ""},
-		{"wrong name", present(issue(t, between, "x", server(nil, "gateway.corp.test", "*.apps.corp.test")), between), pool(root), registry, []classify.Cause{classify.TLSHostnameMismatch}, "gateway.corp.test, *.apps.corp.test"},
-		{"common name only", present(issue(t, between, registry, server(nil)), between), pool(root), registry, []classify.Cause{classify.TLSNoSAN}, registry},
-		{"address without IP entry", present(good, between), pool(root), "10.20.0.4", []classify.Cause{classify.TLSNoIPSAN}, registry},
+		{"good", present(good, between), pool(root), registryHost, nil, ""},
+		{"good, root sent too", present(good, between, root), pool(root), registryHost, nil, ""},
+		{"unknown authority", present(good, between), pool(other), registryHost, []classify.Cause{classify.TLSUnknownAuthority}, "Corp Test Root"},
+		{"unknown authority, root sent", present(good, between, root), pool(other), registryHost, []classify.Cause{classify.TLSUnknownAuthority}, "Corp Test Root"},
+		{"no roots at all", present(good, between), x509.NewCertPool(), registryHost, []classify.Cause{classify.TLSUnknownAuthority}, ""},
+		{"rotated root", present(good, between), pool(rotated), registryHost, []classify.Cause{classify.TLSUnknownAuthority}, "another key"},
+		{"private root, leaf alone, no AIA", present(issue(t, root, registryHost, server(nil, registryHost))), pool(other), registryHost, []classify.Cause{classify.TLSUnknownAuthority}, ""},
+		{"missing intermediate", present(issue(t, between, registryHost, server(aia, registryHost))), pool(root), registryHost, []classify.Cause{classify.TLSMissingIntermediate}, "Corp Test Issuing"},
+		{"wrong intermediate", present(good, mail), pool(root), registryHost, []classify.Cause{classify.TLSMissingIntermediate}, "Corp Test Issuing"},
+		{"self-signed", present(issue(t, nil, registryHost, server(nil, registryHost))), pool(root), registryHost, []classify.Cause{classify.TLSSelfSigned}, ""},
+		{"wrong name", present(issue(t, between, "x", server(nil, "gateway.corp.test", "*.apps.corp.test")), between), pool(root), registryHost, []classify.Cause{classify.TLSHostnameMismatch}, "gateway.corp.test, *.apps.corp.test"},
+		{"common name only", present(issue(t, between, registryHost, server(nil)), between), pool(root), registryHost, []classify.Cause{classify.TLSNoSAN}, registryHost},
+		{"address without IP entry", present(good, between), pool(root), "10.20.0.4", []classify.Cause{classify.TLSNoIPSAN}, registryHost},
 		{"other address", present(issue(t, between, "x", server(nil, "10.20.0.5")), between), pool(root), "10.20.0.4", []classify.Cause{classify.TLSHostnameMismatch}, "10.20.0.5"},
 		{"address", present(issue(t, between, "x", server(nil, "10.20.0.4")), between), pool(root), "10.20.0.4", nil, ""},
 		{"IPv6 address", present(issue(t, between, "x", server(nil, "2001:db8::4")), between), pool(root), "2001:db8::4", nil, ""},
-		{"expired", present(issue(t, between, registry, server(past, registry)), between), pool(root), registry, []classify.Cause{classify.TLSExpired}, "2026-05-04T11:00:00Z"},
-		{"not yet valid", present(issue(t, between, registry, server(future, registry)), between), pool(root), registry, []classify.Cause{classify.TLSNotYetValid}, "2026-05-04T13:00:00Z"},
-		{"expired intermediate", present(issue(t, oldBetween, registry, server(nil, registry)), oldBetween), pool(root), registry, []classify.Cause{classify.TLSExpired}, "Corp Test Issuing"},
-		{"weak signature", present(weak), pool(rsaRoot), registry, []classify.Cause{classify.TLSWeakSignature}, "SHA1"},
-		{"certificate for clients", present(issue(t, between, registry, server(client, registry)), between), pool(root), registry, []classify.Cause{classify.TLSWrongKeyUsage}, ""},
-		{"CA for mail", present(issue(t, mail, registry, server(nil, registry)), mail), pool(root), registry, []classify.Cause{classify.TLSWrongKeyUsage}, ""},
-		{"expired and wrong name and untrusted", present(issue(t, between, "x", server(past, "gateway.corp.test")), between), pool(other), registry,
+		{"expired", present(issue(t, between, registryHost, server(past, registryHost)), between), pool(root), registryHost, []classify.Cause{classify.TLSExpired}, "2026-05-04T11:00:00Z"},
+		{"not yet valid", present(issue(t, between, registryHost, server(future, registryHost)), between), pool(root), registryHost, []classify.Cause{classify.TLSNotYetValid}, "2026-05-04T13:00:00Z"},
+		{"expired intermediate", present(issue(t, oldBetween, registryHost, server(nil, registryHost)), oldBetween), pool(root), registryHost, []classify.Cause{classify.TLSExpired}, "Corp Test Issuing"},
+		{"weak signature", present(weak), pool(rsaRoot), registryHost, []classify.Cause{classify.TLSWeakSignature}, "SHA1"},
+		{"certificate for clients", present(issue(t, between, registryHost, server(client, registryHost)), between), pool(root), registryHost, []classify.Cause{classify.TLSWrongKeyUsage}, ""},
+		{"CA for mail", present(issue(t, mail, registryHost, server(nil, registryHost)), mail), pool(root), registryHost, []classify.Cause{classify.TLSWrongKeyUsage}, ""},
+		{"expired and wrong name and untrusted", present(issue(t, between, "x", server(past, "gateway.corp.test")), between), pool(other), registryHost,
 			[]classify.Cause{classify.TLSExpired, classify.TLSHostnameMismatch, classify.TLSUnknownAuthority}, ""},
-		{"wrong name and self-signed", present(issue(t, nil, "x", server(nil, "ingress.local"))), pool(root), registry,
+		{"wrong name and self-signed", present(issue(t, nil, "x", server(nil, "ingress.local"))), pool(root), registryHost,
 			[]classify.Cause{classify.TLSHostnameMismatch, classify.TLSSelfSigned}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestCheckTLSJudgesTheChain(t *testing.T) {
 func TestCheckTLSJudgesTheHandshake(t *testing.T) {
 	t.Parallel()
 	root := issue(t, nil, "Corp Test Root", ca(nil))
-	cert := present(issue(t, root, registry, server(nil, registry)))
+	cert := present(issue(t, root, registryHost, server(nil, registryHost)))
 	withTLS := func(change func(*tls.Config)) func(net.Conn) {
 		cfg := &tls.Config{Certificates: []tls.Certificate{cert}}
 		change(cfg)
@@ -164,7 +164,7 @@ func TestCheckTLSJudgesTheHandshake(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			rep, conn, err := (&Checker{Roots: pool(root), Now: func() time.Time { return noon }}).Dial(t.Context(), serve(t, tt.handle), registry)
+			rep, conn, err := (&Checker{Roots: pool(root), Now: func() time.Time { return noon }}).Dial(t.Context(), serve(t, tt.handle), registryHost)
 			require.NoError(t, err)
 			assert.Nil(t, conn)
 			got, failing := causes(rep.Findings())
@@ -174,7 +174,7 @@ func TestCheckTLSJudgesTheHandshake(t *testing.T) {
 			assert.False(t, rep.Handshakes[0].Done)
 			assert.Equal(t, tt.want, rep.Handshakes[0].Cause)
 			assert.Equal(t, tt.fact, rep.Findings()[0].Fact(classify.FactAlert))
-			assert.Contains(t, rep.Findings()[0].Endpoint, registry+":")
+			assert.Contains(t, rep.Findings()[0].Endpoint, registryHost+":")
 		})
 	}
 }
@@ -183,8 +183,8 @@ func TestCheckTLSJudgesTheHandshake(t *testing.T) {
 func TestClientCertificateDemandIsNoted(t *testing.T) {
 	t.Parallel()
 	root := issue(t, nil, "Corp Test Root", ca(nil))
-	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registry, server(nil, registry)))}, ClientAuth: tls.RequestClientCert})
-	rep, err := (&Checker{Roots: pool(root), Now: func() time.Time { return noon }}).CheckTLS(t.Context(), ap, registry)
+	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registryHost, server(nil, registryHost)))}, ClientAuth: tls.RequestClientCert})
+	rep, err := (&Checker{Roots: pool(root), Now: func() time.Time { return noon }}).CheckTLS(t.Context(), ap, registryHost)
 	require.NoError(t, err)
 	assert.True(t, rep.Held())
 	assert.True(t, rep.Handshakes[0].ClientCertificateRequested)
@@ -203,7 +203,7 @@ func TestClientCertificateDemandIsNoted(t *testing.T) {
 // what an Ethernet path carries.
 func TestHelloSizes(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{registry, "a.b", "10.20.0.4"} {
+	for _, name := range []string{registryHost, "a.b", "10.20.0.4"} {
 		large, classical := helloSize(t, HelloLarge, name), helloSize(t, HelloClassical, name)
 		t.Logf("%s: large %d bytes, classical %d bytes", name, large, classical)
 		assert.Greater(t, large, 1460)
@@ -226,16 +226,18 @@ func helloSize(t *testing.T, h Hello, name string) int {
 }
 
 // pipes is an in-memory endpoint for synctest: each dial is served by handle.
-func pipes(handle func(net.Conn)) Dialer {
-	return DialerFunc(func(context.Context, string, string) (net.Conn, error) {
+func pipes(handle func(net.Conn)) dialFunc {
+	return func(context.Context, string, string) (net.Conn, error) {
 		client, srv := net.Pipe()
 		go func() {
 			defer func() { _ = srv.Close() }()
 			handle(srv)
 		}()
 		return client, nil
-	})
+	}
 }
+
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // replay gives back what was read ahead of a connection.
 type replay struct {
@@ -268,7 +270,7 @@ func peekHello(c net.Conn) (*replay, int) {
 // while older clients work.
 func TestLargeHelloDropped(t *testing.T) {
 	root := issue(t, nil, "Corp Test Root", ca(nil))
-	cfg := &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registry, server(nil, registry)))}, Time: func() time.Time { return noon }}
+	cfg := &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registryHost, server(nil, registryHost)))}, Time: func() time.Time { return noon }}
 	drop := func(c net.Conn) {
 		conn, size := peekHello(c)
 		if conn == nil || size > 1460 {
@@ -292,17 +294,17 @@ func TestLargeHelloDropped(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				c := &Checker{Dialer: pipes(drop), Roots: pool(root), Now: func() time.Time { return noon }, Hellos: tt.hellos}
-				rep, conn, err := c.Dial(t.Context(), netip.MustParseAddrPort("10.20.0.4:443"), registry)
+				c := &Checker{DialContext: pipes(drop), Roots: pool(root), Now: func() time.Time { return noon }, Hellos: tt.hellos}
+				rep, conn, err := c.Dial(t.Context(), netip.MustParseAddrPort("10.20.0.4:443"), registryHost)
 				require.NoError(t, err)
-				assert.Equal(t, DefaultLimit, time.Since(start))
+				assert.Equal(t, defaultLimit, time.Since(start))
 				assert.Equal(t, tt.held, rep.Held())
 				assert.Equal(t, tt.held, conn != nil)
 				require.Len(t, rep.Findings(), 1)
 				f := rep.Findings()[0]
 				assert.Equal(t, tt.want, f.Cause)
 				assert.Equal(t, tt.severity, f.Severity)
-				assert.Equal(t, registry, f.Endpoint)
+				assert.Equal(t, registryHost, f.Endpoint)
 				assert.Equal(t, "large", f.Fact(classify.FactHello))
 				assert.Equal(t, "10s", f.Fact(classify.FactLimit))
 				if conn != nil {
@@ -316,17 +318,17 @@ func TestLargeHelloDropped(t *testing.T) {
 // The caller's end is not the endpoint's failure, and it is obeyed at once.
 func TestCallersEndIsInconclusive(t *testing.T) {
 	silent := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
-	stuck := DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
+	stuck := dialFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
-	for name, dialer := range map[string]Dialer{"handshake": pipes(silent), "connect": stuck} {
+	for name, dialer := range map[string]dialFunc{"handshake": pipes(silent), "connect": stuck} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
 				start := time.Now()
-				rep, conn, err := (&Checker{Dialer: dialer, Roots: x509.NewCertPool()}).Dial(ctx, netip.MustParseAddrPort("10.20.0.4:443"), registry)
+				rep, conn, err := (&Checker{DialContext: dialer, Roots: x509.NewCertPool()}).Dial(ctx, netip.MustParseAddrPort("10.20.0.4:443"), registryHost)
 				require.NoError(t, err)
 				assert.Nil(t, conn)
 				assert.Equal(t, 3*time.Second, time.Since(start))
@@ -343,7 +345,7 @@ func TestDialerThatIgnoresItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		var closed atomic.Bool
-		d := DialerFunc(func(context.Context, string, string) (net.Conn, error) {
+		d := dialFunc(func(context.Context, string, string) (net.Conn, error) {
 			<-release
 			a, b := net.Pipe()
 			go func() {
@@ -352,7 +354,7 @@ func TestDialerThatIgnoresItsContext(t *testing.T) {
 			}()
 			return a, nil
 		})
-		rep, err := (&Checker{Dialer: d, Roots: x509.NewCertPool(), Limit: time.Second}).CheckTLS(t.Context(), netip.MustParseAddrPort("10.20.0.4:443"), registry)
+		rep, err := (&Checker{DialContext: d, Roots: x509.NewCertPool(), Limit: time.Second}).CheckTLS(t.Context(), netip.MustParseAddrPort("10.20.0.4:443"), registryHost)
 		require.NoError(t, err)
 		require.Len(t, rep.Findings(), 1)
 		assert.Equal(t, classify.RouteConnectTimeout, rep.Findings()[0].Cause)
@@ -366,16 +368,16 @@ func TestDialerThatIgnoresItsContext(t *testing.T) {
 func TestExtraConnectionRefusedIsNoFinding(t *testing.T) {
 	t.Parallel()
 	root := issue(t, nil, "Corp Test Root", ca(nil))
-	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registry, server(nil, registry)))}})
+	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registryHost, server(nil, registryHost)))}})
 	open, err := net.Dial("tcp", ap.String())
 	require.NoError(t, err)
 	var once sync.Once
-	d := DialerFunc(func(context.Context, string, string) (conn net.Conn, err error) {
+	d := dialFunc(func(context.Context, string, string) (conn net.Conn, err error) {
 		err = errors.New("no more")
 		once.Do(func() { conn, err = open, nil })
 		return conn, err
 	})
-	rep, conn, err := (&Checker{Dialer: d, Roots: pool(root), Now: func() time.Time { return noon }}).Dial(t.Context(), ap, registry)
+	rep, conn, err := (&Checker{DialContext: d, Roots: pool(root), Now: func() time.Time { return noon }}).Dial(t.Context(), ap, registryHost)
 	require.NoError(t, err)
 	require.NotNil(t, conn)
 	defer func() { _ = conn.Close() }()
@@ -391,7 +393,7 @@ func TestConnectFailureIsOfItsOwnLayer(t *testing.T) {
 	require.NoError(t, err)
 	ap := netip.MustParseAddrPort(ln.Addr().String())
 	require.NoError(t, ln.Close())
-	rep, err := (&Checker{Roots: x509.NewCertPool()}).CheckTLS(t.Context(), ap, registry)
+	rep, err := (&Checker{Roots: x509.NewCertPool()}).CheckTLS(t.Context(), ap, registryHost)
 	require.NoError(t, err)
 	require.Len(t, rep.Findings(), 1)
 	assert.Equal(t, classify.EndpointConnectionRefused, rep.Findings()[0].Cause)
@@ -402,18 +404,21 @@ func TestSenselessQuestions(t *testing.T) {
 	t.Parallel()
 	ap := netip.MustParseAddrPort("127.0.0.1:1")
 	for name, ask := range map[string]func() error{
-		"no address":   func() error { _, err := (&Checker{}).CheckTLS(t.Context(), netip.AddrPort{}, registry); return err },
+		"no address":   func() error { _, err := (&Checker{}).CheckTLS(t.Context(), netip.AddrPort{}, registryHost); return err },
 		"no name":      func() error { _, err := (&Checker{}).CheckTLS(t.Context(), ap, ""); return err },
 		"URL for name": func() error { _, err := (&Checker{}).CheckTLS(t.Context(), ap, "https://x"); return err },
 		"unknown hello": func() error {
-			_, err := (&Checker{Hellos: []Hello{"tiny"}}).CheckTLS(t.Context(), ap, registry)
+			_, err := (&Checker{Hellos: []Hello{"tiny"}}).CheckTLS(t.Context(), ap, registryHost)
 			return err
 		},
 		"hello twice": func() error {
-			_, err := (&Checker{Hellos: []Hello{HelloLarge, HelloLarge}}).CheckTLS(t.Context(), ap, registry)
+			_, err := (&Checker{Hellos: []Hello{HelloLarge, HelloLarge}}).CheckTLS(t.Context(), ap, registryHost)
 			return err
 		},
-		"CA without certificate": func() error { _, err := (&Checker{CA: []byte("none")}).CheckTLS(t.Context(), ap, registry); return err },
+		"CA without certificate": func() error {
+			_, err := (&Checker{CA: []byte("none")}).CheckTLS(t.Context(), ap, registryHost)
+			return err
+		},
 	} {
 		assert.Error(t, ask(), name)
 	}
@@ -423,9 +428,9 @@ func TestSenselessQuestions(t *testing.T) {
 func TestOwnCA(t *testing.T) {
 	t.Parallel()
 	root, other := issue(t, nil, "Corp Test Root", ca(nil)), issue(t, nil, "Other", ca(nil))
-	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registry, server(nil, registry)))}})
+	ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{present(issue(t, root, registryHost, server(nil, registryHost)))}})
 	shared := pool(other)
-	rep, err := (&Checker{Roots: shared, CA: root.pem(), Now: func() time.Time { return noon }}).CheckTLS(t.Context(), ap, registry)
+	rep, err := (&Checker{Roots: shared, CA: root.pem(), Now: func() time.Time { return noon }}).CheckTLS(t.Context(), ap, registryHost)
 	require.NoError(t, err)
 	assert.True(t, rep.Held())
 	assert.Equal(t, "the endpoint's own CA", rep.TrustedBy)
@@ -435,7 +440,7 @@ func TestOwnCA(t *testing.T) {
 // No server name for addresses (RFC 6066), and none with a trailing dot.
 func TestServerName(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{registry: registry, registry + ".": registry, "10.20.0.4": "", "2001:db8::4": "", "[2001:db8::4]": ""} {
+	for name, want := range map[string]string{registryHost: registryHost, registryHost + ".": registryHost, "10.20.0.4": "", "2001:db8::4": "", "[2001:db8::4]": ""} {
 		assert.Equal(t, want, HelloLarge.config(name, declines).ServerName, name)
 	}
 }
@@ -453,7 +458,7 @@ func TestChainIsBounded(t *testing.T) {
 	for i := range chain {
 		chain[i] = leaf.cert
 	}
-	out := describeChain(chain)
+	out := (&trial{ctx: t.Context(), certs: chain}).describe()
 	assert.Len(t, out, maxChain)
 	assert.Len(t, out[0].Names, 32)
 	assert.Contains(t, offered(leaf.cert), "and 292 more")

@@ -39,7 +39,7 @@ func (m machine) diagnose(ctx context.Context, req agentclient.Request) ([]*pull
 	ctx, cancel := context.WithTimeout(ctx, req.Budget())
 	defer cancel()
 	opts := &pullwalk.Options{
-		Node: m.view(), Keychain: m.keychain(req.PullSecrets), Pull: req.Pull, Events: req.Events,
+		Node: m.view(), Keychain: podSecrets(req.PullSecrets), NodeCredentials: true, Pull: req.Pull, Events: req.Events,
 		Budget: req.Budget(), UserAgent: "pullwalk-agent",
 	}
 	results, err := pullwalk.DiagnoseAll(ctx, req.Images, opts)
@@ -83,11 +83,11 @@ func (m machine) allowed(image string) error {
 	return nil
 }
 
-// keychain is what the kubelet of this node would offer: the pod's secrets, which
-// the request brings, then the node's own. Credential provider plugins are judged
-// and not run: where one would decide, the result is inconclusive and says so.
-func (m machine) keychain(secrets []agentclient.PullSecret) *tlsauth.Kubelet {
-	k := m.kubelet()
+// podSecrets are the pod's, which the request brings. The kubelet offers the node's
+// own after them, [pullwalk.Options.NodeCredentials]. Credential provider plugins are
+// judged and not run: where one would decide, the result is inconclusive and says so.
+func podSecrets(secrets []agentclient.PullSecret) *tlsauth.Kubelet {
+	k := &tlsauth.Kubelet{}
 	for _, s := range secrets {
 		k.Secrets = append(k.Secrets, tlsauth.PullSecret{Name: s.Name, Type: s.Type, Data: s.Data, Missing: s.Missing})
 	}

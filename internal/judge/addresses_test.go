@@ -44,14 +44,14 @@ func TestAddressesAreAlternatives(t *testing.T) {
 			{"addresses-are-alternatives", "connect@a:443", "failed", "ok"},
 		}},
 	} {
-		e := registry(append(tt.steps, sumOf(pull.StepConnect))...)
+		e := registryAt(append(tt.steps, sumOf(pull.StepConnect))...)
 		got := SourceSoFar(broken(e)).Endpoints[0].Steps[2]
 		require.Equal(t, tt.want, got.Status, name)
 		require.Equal(t, tt.findings, codes(got.Findings), name)
 		require.Equal(t, tt.reason, got.Reason, name)
 		require.Equal(t, tt.blockedBy, got.BlockedBy, name)
 		require.Equal(t, tt.decisions, of(judged(t, broken(e)).Decisions, "addresses-are-alternatives"), name)
-		require.Equal(t, got, Step(registry(tt.steps...), sumOf(pull.StepConnect)), "%s: as it is told meanwhile", name)
+		require.Equal(t, got, Step(registryAt(tt.steps...), sumOf(pull.StepConnect)), "%s: as it is told meanwhile", name)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestOneAddressIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	slow := one(step(pull.StepTLS, fail(classify.TLSExpired))).at("10.0.0.1", 1)
 	slow.ElapsedMS = 7
-	e := registry(slow, one(step(pull.StepTLS)).at("10.0.0.2", 2), sumOf(pull.StepTLS))
+	e := registryAt(slow, one(step(pull.StepTLS)).at("10.0.0.2", 2), sumOf(pull.StepTLS))
 	res := judged(t, broken(e))
 	got := res.Sources[0].Endpoints[0].Steps[0]
 	require.True(t, got.Sum)
@@ -80,7 +80,7 @@ func TestOneAddressIsNotTrusted(t *testing.T) {
 // Only the steps of the same kind are summed up, in the order of the addresses.
 func TestASumIsOfItsOwnKind(t *testing.T) {
 	t.Parallel()
-	e := registry(
+	e := registryAt(
 		one(pull.Step{ID: pull.StepRoute, Status: pull.StatusBlocked, BlockedBy: "second"}).at("10.0.0.2", 2),
 		one(pull.Step{ID: pull.StepRoute, Status: pull.StatusBlocked, BlockedBy: "first"}).at("10.0.0.1", 1),
 		one(step(pull.StepConnect)).at("10.0.0.1", 1),
@@ -95,7 +95,7 @@ func TestASumIsOfItsOwnKind(t *testing.T) {
 func TestPlainHTTPRegistry(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []classify.Cause{classify.TLSHTTPResponseToHTTPSClient, classify.TLSNotTLS} {
-		e := registry(one(step(pull.StepTLS, fail(cause))).at("127.0.0.1", 1), sumOf(pull.StepTLS))
+		e := registryAt(one(step(pull.StepTLS, fail(cause))).at("127.0.0.1", 1), sumOf(pull.StepTLS))
 		require.True(t, SpeaksPlainHTTP(e))
 		require.Equal(t, pull.StatusFailed, judged(t, broken(e)).Verdict, "nothing else was to be tried")
 		e.BeforePlain, e.Expected = true, true
@@ -110,7 +110,7 @@ func TestPlainHTTPRegistry(t *testing.T) {
 			require.Empty(t, st.Findings)
 		}
 	}
-	e := registry(step(pull.StepTLS, fail(classify.TLSExpired)))
+	e := registryAt(step(pull.StepTLS, fail(classify.TLSExpired)))
 	e.BeforePlain = true
 	require.False(t, SpeaksPlainHTTP(e))
 	require.Equal(t, pull.StatusFailed, judged(t, broken(e)).Verdict)

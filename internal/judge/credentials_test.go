@@ -11,7 +11,7 @@ import (
 
 func TestRegistryAsksForNoCredential(t *testing.T) {
 	t.Parallel()
-	s := whole(registry(unknown(pull.StepSecrets, "plugins are not run"), unknown(pull.StepToken, "why")))
+	s := whole(registryAt(unknown(pull.StepSecrets, "plugins are not run"), unknown(pull.StepToken, "why")))
 	s.Accepted = pull.Anonymous
 	res := judged(t, s)
 	require.Equal(t, [][4]string{{"registry-asks-for-no-credential", "secrets@a:443", "inconclusive", "skipped"}}, told(res.Decisions))
@@ -28,7 +28,7 @@ func TestLaterCredentialWasAccepted(t *testing.T) {
 	t.Parallel()
 	bad := fail(classify.IdentityBadCredentials)
 	s := whole(
-		registry(
+		registryAt(
 			one(step(pull.StepResolve, fail(classify.IdentityForbidden))).nth(1), one(step(pull.StepResolve)).nth(2),
 			one(step(pull.StepManifest, fail(classify.ImageNotFound))).nth(0)),
 		at("token", one(step(pull.StepToken, bad)).nth(0), one(unknown(pull.StepToken, "it claims too little")).nth(1), one(step(pull.StepToken, bad)).nth(2)),
@@ -54,7 +54,7 @@ func TestKubeletOfferedNothing(t *testing.T) {
 	t.Parallel()
 	refused := step(pull.StepToken, fail(classify.IdentityNoMatchingCredential))
 	source := func(secrets, token pull.Step) pull.Source {
-		s := broken(registry(secrets, step(pull.StepChallenge)), at("token", token))
+		s := broken(registryAt(secrets, step(pull.StepChallenge)), at("token", token))
 		s.NotOffered = true
 		return s
 	}
@@ -101,7 +101,7 @@ func TestKubeletOfferedNothing(t *testing.T) {
 // The refusal of the manifest itself follows from it, too.
 func TestKubeletOfferedNothingAndTheManifestIsRefused(t *testing.T) {
 	t.Parallel()
-	s := broken(registry(step(pull.StepSecrets, warn(classify.IdentityPullSecretMissing)), one(step(pull.StepResolve, fail(classify.IdentityForbidden))).nth(1)), at("token", step(pull.StepToken)))
+	s := broken(registryAt(step(pull.StepSecrets, warn(classify.IdentityPullSecretMissing)), one(step(pull.StepResolve, fail(classify.IdentityForbidden))).nth(1)), at("token", step(pull.StepToken)))
 	s.NotOffered = true
 	res := judged(t, s)
 	require.Equal(t, classify.IdentityPullSecretMissing, res.Primary.Cause)

@@ -8,36 +8,36 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
-	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 func nameserver(host string, route pull.Step) pull.Endpoint {
-	return pull.Endpoint{Scheme: pull.SchemeDNS, Host: host, Port: 53, Roles: []endpoints.Role{endpoints.RoleResolver}, Expected: true, Steps: []pull.Step{one(route).at(host, 0)}}
+	return pull.Endpoint{Scheme: pull.SchemeDNS, Host: host, Port: 53, Roles: []registry.Role{registry.RoleResolver}, Expected: true, Steps: []pull.Step{one(route).at(host, 0)}}
 }
 
 func TestNoWayToAnyNameserver(t *testing.T) {
 	t.Parallel()
 	noRoute := step(pull.StepRoute, fail(classify.RouteNetworkUnreachable))
 	lost := step(pull.StepDNS, fail(classify.DNSResolverTimeout))
-	res := judged(t, broken(nameserver("10.0.0.1", noRoute), nameserver("10.0.0.2", noRoute), registry(lost)))
+	res := judged(t, broken(nameserver("10.0.0.1", noRoute), nameserver("10.0.0.2", noRoute), registryAt(lost)))
 	require.Equal(t, [][4]string{
 		{"no-way-to-any-nameserver", "nameserver 10.0.0.1:53", "expected", "needed"},
 		{"no-way-to-any-nameserver", "nameserver 10.0.0.2:53", "expected", "needed"},
 		{"lowest-layer-first", "root cause", "", "route.network-unreachable at a:443"},
 	}, told(res.Decisions))
-	hint := registry(lost)
+	hint := registryAt(lost)
 	hint.Expected = true
-	own := registry(step("corp/dns", fail(classify.DNSResolverTimeout)))
+	own := registryAt(step("corp/dns", fail(classify.DNSResolverTimeout)))
 	withOwn := nameserver("10.0.0.1", noRoute)
 	withOwn.Steps = append(withOwn.Steps, step("corp/way"))
-	require.Equal(t, classify.RouteNetworkUnreachable, judged(t, broken(withOwn, registry(lost))).Primary.Cause, "a check of the caller's is no way")
+	require.Equal(t, classify.RouteNetworkUnreachable, judged(t, broken(withOwn, registryAt(lost))).Primary.Cause, "a check of the caller's is no way")
 	for name, s := range map[string]pull.Source{
-		"there is a way":            broken(nameserver("10.0.0.1", noRoute), nameserver("10.0.0.2", step(pull.StepRoute)), registry(lost)),
-		"names were found":          broken(nameserver("10.0.0.1", noRoute), registry(step(pull.StepDNS))),
+		"there is a way":            broken(nameserver("10.0.0.1", noRoute), nameserver("10.0.0.2", step(pull.StepRoute)), registryAt(lost)),
+		"names were found":          broken(nameserver("10.0.0.1", noRoute), registryAt(step(pull.StepDNS))),
 		"no name was needed":        broken(nameserver("10.0.0.1", noRoute), hint),
 		"another step of that kind": broken(nameserver("10.0.0.1", noRoute), own),
-		"no nameserver is known":    broken(registry(lost)),
+		"no nameserver is known":    broken(registryAt(lost)),
 	} {
 		require.Empty(t, of(judged(t, s).Decisions, "no-way-to-any-nameserver"), name)
 	}
@@ -82,7 +82,7 @@ func TestHints(t *testing.T) {
 	} {
 		e := at("b", closed)
 		e.Expected, e.Known, e.Aside = tt.expected, tt.known, tt.aside
-		s := broken(registry(step(pull.StepResolve)), e)
+		s := broken(registryAt(step(pull.StepResolve)), e)
 		s.Finished, s.Partial = tt.finished, tt.partial
 		res := judged(t, s)
 		got := res.Sources[0].Endpoints[1].Steps[0]
@@ -101,9 +101,9 @@ func TestHints(t *testing.T) {
 
 func TestHint(t *testing.T) {
 	t.Parallel()
-	also := pull.Endpoint{Roles: []endpoints.Role{endpoints.RoleAlso}, Expected: true}
+	also := pull.Endpoint{Roles: []registry.Role{registry.RoleAlso}, Expected: true}
 	require.True(t, Hint(also))
-	require.False(t, Hint(pull.Endpoint{Roles: []endpoints.Role{endpoints.RoleManifest}, Expected: true}))
+	require.False(t, Hint(pull.Endpoint{Roles: []registry.Role{registry.RoleManifest}, Expected: true}))
 	require.True(t, Hint(pull.Endpoint{Expected: true, Known: true}))
 	require.False(t, Hint(pull.Endpoint{Expected: true}))
 	also.Expected = false

@@ -62,6 +62,8 @@ func outcome(s *pull.Source, wanted func(*pull.Step) bool) (pull.Status, string)
 		}
 	}
 	switch {
+	case s.Doubt != "":
+		return pull.StatusInconclusive, s.Doubt
 	case failed:
 		return pull.StatusFailed, ""
 	case s.Skipped != "":

@@ -41,7 +41,7 @@ func TestALimitThatSaysNothing(t *testing.T) {
 		got := Step(at("a"), st)
 		require.Equal(t, tt.want, got.Status, name)
 		require.Equal(t, tt.reason, got.Reason, name)
-		res := judged(t, broken(registry(st)))
+		res := judged(t, broken(registryAt(st)))
 		if tt.rule == "" {
 			require.Equal(t, tt.findings, got.Findings, name)
 			require.Empty(t, of(res.Decisions, "machine-stalled"), name)
@@ -77,7 +77,7 @@ func TestCallersCodePanicked(t *testing.T) {
 	st := step(pull.StepDNS, fail(classify.DNSServFail))
 	require.Equal(t, pull.StatusFailed, Step(at("a"), st).Status)
 	st.Panicked = "the caller's DNS panicked: oh"
-	res := judged(t, broken(registry(st)))
+	res := judged(t, broken(registryAt(st)))
 	require.Equal(t, [][4]string{
 		{"callers-code-panicked", "dns.servfail in dns@a:443", "fail", "warn"},
 		{"callers-code-panicked", "dns@a:443", "failed", "inconclusive"},
@@ -112,7 +112,7 @@ func TestProxyMayHaveAnswered(t *testing.T) {
 		"only a warning":   {warned, true, nil},
 		"it is the proxy":  {fail(proxy, classify.FactStatus, "503"), true, nil},
 	} {
-		e := registry()
+		e := registryAt()
 		e.Forwarded = tt.forwarded
 		got := Step(e, step(pull.StepResolve, tt.finding))
 		require.Equal(t, tt.want, got.Findings[0].Alternatives, name)

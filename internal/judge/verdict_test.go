@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	held    = registry(step(pull.StepResolve))
+	held    = registryAt(step(pull.StepResolve))
 	refused = fail(classify.EndpointConnectionRefused)
 )
 
@@ -28,6 +28,8 @@ func TestTheOutcomeOfASource(t *testing.T) {
 	t.Parallel()
 	skipped := whole(held)
 	skipped.Skipped = "it does not resolve tags"
+	rivals := broken(registryAt(step(pull.StepResolve, refused)))
+	rivals.Doubt = "two runtimes"
 	many := whole(held)
 	many.Overflow = 32
 	waver := one(step(pull.StepRounds, warn(classify.RouteIntermittent))).at("10.0.0.1", 1)
@@ -41,18 +43,19 @@ func TestTheOutcomeOfASource(t *testing.T) {
 	}{
 		"ok":                               {whole(held), pull.StatusOK, "", true},
 		"failed":                           {whole(held, at("b", step(pull.StepConnect, refused))), pull.StatusFailed, "", false},
-		"degraded":                         {whole(registry(step(pull.StepResolve, warn(classify.RegistryServerError)))), pull.StatusDegraded, "", true},
-		"not known":                        {whole(registry(unknown(pull.StepResolve, "first"), unknown(pull.StepLayer, "second"))), pull.StatusInconclusive, "resolve@a:443: first", false},
-		"not known, and failed":            {whole(registry(unknown(pull.StepResolve, "first"), step(pull.StepLayer, refused))), pull.StatusFailed, "", false},
+		"degraded":                         {whole(registryAt(step(pull.StepResolve, warn(classify.RegistryServerError)))), pull.StatusDegraded, "", true},
+		"not known":                        {whole(registryAt(unknown(pull.StepResolve, "first"), unknown(pull.StepLayer, "second"))), pull.StatusInconclusive, "resolve@a:443: first", false},
+		"not known, and failed":            {whole(registryAt(unknown(pull.StepResolve, "first"), step(pull.StepLayer, refused))), pull.StatusFailed, "", false},
 		"cut short":                        {broken(held), pull.StatusInconclusive, "the walk did not come to its end", false},
-		"blocked by what stands elsewhere": {whole(registry(step(pull.StepResolve), blocked)), pull.StatusInconclusive, "layer@a:443 was not tried", false},
-		"a blocked check":                  {whole(registry(step(pull.StepResolve), pull.Step{ID: "corp/own", Status: pull.StatusBlocked})), pull.StatusOK, "", true},
-		"a failed check":                   {whole(registry(step(pull.StepResolve), step("corp/own", refused))), pull.StatusFailed, "", true},
+		"blocked by what stands elsewhere": {whole(registryAt(step(pull.StepResolve), blocked)), pull.StatusInconclusive, "layer@a:443 was not tried", false},
+		"a blocked check":                  {whole(registryAt(step(pull.StepResolve), pull.Step{ID: "corp/own", Status: pull.StatusBlocked})), pull.StatusOK, "", true},
+		"a failed check":                   {whole(registryAt(step(pull.StepResolve), step("corp/own", refused))), pull.StatusFailed, "", true},
+		"another runtime may pull":         {rivals, pull.StatusInconclusive, "two runtimes", false},
 		"skipped":                          {skipped, pull.StatusSkipped, "it does not resolve tags", false},
 		"too many hosts":                   {many, pull.StatusInconclusive, "the pull names more than 32 hosts", false},
-		"single addresses do not decide":   {whole(registry(one(step(pull.StepConnect, refused)).at("10.0.0.1", 1))), pull.StatusOK, "", true},
-		"rates warn":                       {whole(registry(waver)), pull.StatusDegraded, "", true},
-		"rates do no more":                 {whole(registry(never)), pull.StatusOK, "", true},
+		"single addresses do not decide":   {whole(registryAt(one(step(pull.StepConnect, refused)).at("10.0.0.1", 1))), pull.StatusOK, "", true},
+		"rates warn":                       {whole(registryAt(waver)), pull.StatusDegraded, "", true},
+		"rates do no more":                 {whole(registryAt(never)), pull.StatusOK, "", true},
 		"a way to a nameserver decides": {whole(held, func() pull.Endpoint {
 			e := nameserver("10.0.0.1", step(pull.StepRoute, refused))
 			e.Expected = false
@@ -85,14 +88,14 @@ func TestFirstFailure(t *testing.T) {
 		"not a check":                  {[]pull.Step{step("corp/own", refused)}, ""},
 		"not what holds, or is behind": {[]pull.Step{step(pull.StepPing, warn(classify.RegistryServerError)), {ID: pull.StepLayer, Status: pull.StatusBlocked}}, ""},
 	} {
-		require.Equal(t, tt.want, FirstFailure(broken(hint, registry(tt.steps...))), name)
+		require.Equal(t, tt.want, FirstFailure(broken(hint, registryAt(tt.steps...))), name)
 	}
 }
 
 func TestTheRootCauseIsOnTheLowestLayer(t *testing.T) {
 	t.Parallel()
 	s := broken(
-		registry(step(pull.StepResolve, fail(classify.ImageNotFound)), step(pull.StepToken, fail(classify.IdentityForbidden))),
+		registryAt(step(pull.StepResolve, fail(classify.ImageNotFound)), step(pull.StepToken, fail(classify.IdentityForbidden))),
 		at("b", step(pull.StepTLS, fail(classify.TLSExpired)), step(pull.StepDNS, finding(classify.DNSStaleRecord, classify.SeverityInfo))),
 		at("c", step(pull.StepTLS, fail(classify.TLSExpired)), step(pull.StepConnect, warn(classify.RouteIntermittent))))
 	res := judged(t, s)
@@ -105,7 +108,7 @@ func TestTheRootCauseIsOnTheLowestLayer(t *testing.T) {
 
 	nowhere := fail(classify.NodeInternalError)
 	nowhere.Endpoint = ""
-	require.Equal(t, "node.internal-error", judged(t, broken(registry(step(pull.StepSettings, nowhere)))).Decisions[0].To)
+	require.Equal(t, "node.internal-error", judged(t, broken(registryAt(step(pull.StepSettings, nowhere)))).Decisions[0].To)
 }
 
 // A warning of the same at the same place says nothing beside a failure.
@@ -115,14 +118,14 @@ func TestAFailureNeedsNoWarningOfTheSame(t *testing.T) {
 	elsewhere.Endpoint, elsewhere.Summary = "b:443", "another host"
 	same := warn(classify.EndpointConnectionRefused)
 	same.Summary = "the ping, too"
-	res := judged(t, broken(registry(step(pull.StepPing, same, elsewhere), step(pull.StepResolve, refused))))
+	res := judged(t, broken(registryAt(step(pull.StepPing, same, elsewhere), step(pull.StepResolve, refused))))
 	require.Equal(t, []string{"fail endpoint.connection-refused", "warn endpoint.connection-refused"}, codes(res.Findings))
 	require.Equal(t, "b:443", res.Findings[1].Endpoint)
 }
 
 func TestAnotherSourceServes(t *testing.T) {
 	t.Parallel()
-	down := named("mirror", broken(registry(step(pull.StepConnect, refused))))
+	down := named("mirror", broken(registryAt(step(pull.StepConnect, refused))))
 	never := pull.Source{Host: "later"}
 	res := judged(t, down, named("upstream", whole(held)), never)
 	require.Equal(t, pull.StatusDegraded, res.Verdict)
@@ -145,9 +148,9 @@ func TestAnotherSourceServes(t *testing.T) {
 	require.Equal(t, pull.StatusOK, res.Verdict, "what is never asked is not missed")
 	require.Empty(t, res.Decisions)
 
-	unread := named("later", broken(registry(step(pull.StepSettings))))
+	unread := named("later", broken(registryAt(step(pull.StepSettings))))
 	require.Equal(t, pull.StatusOK, judged(t, named("upstream", whole(held)), unread).Verdict, "settings are read, and nobody was asked")
-	hint := named("later", broken(registry(step(pull.StepConnect, refused))))
+	hint := named("later", broken(registryAt(step(pull.StepConnect, refused))))
 	hint.Endpoints[0].Expected, hint.Endpoints[0].Aside = true, true
 	require.Equal(t, pull.StatusOK, judged(t, named("upstream", whole(held)), hint).Verdict, "it was only looked at")
 }
@@ -158,7 +161,7 @@ func TestWarningsDegrade(t *testing.T) {
 	res := judged(t, whole(held), named("later", pull.Source{Endpoints: []pull.Endpoint{way}}))
 	require.Equal(t, pull.StatusDegraded, res.Verdict)
 	require.Equal(t, []Decision{{"served-with-warnings", "verdict", "ok", "degraded", "there are warnings"}}, res.Decisions)
-	res = judged(t, whole(registry(step(pull.StepResolve, warn(classify.RouteIntermittent)))))
+	res = judged(t, whole(registryAt(step(pull.StepResolve, warn(classify.RouteIntermittent)))))
 	require.Equal(t, pull.StatusDegraded, res.Verdict)
 	require.Empty(t, res.Decisions, "the step said so itself")
 }
@@ -166,10 +169,10 @@ func TestWarningsDegrade(t *testing.T) {
 // What a check of the caller's finds fails the pull that a runtime would get.
 func TestAFailedCheck(t *testing.T) {
 	t.Parallel()
-	res := judged(t, whole(registry(step(pull.StepResolve), step("corp/own", refused))))
+	res := judged(t, whole(registryAt(step(pull.StepResolve), step("corp/own", refused))))
 	require.Equal(t, pull.StatusFailed, res.Verdict)
 	require.Equal(t, classify.EndpointConnectionRefused, res.Primary.Cause)
-	open := judged(t, whole(registry(step(pull.StepResolve), unknown("corp/own", "it did not say"))))
+	open := judged(t, whole(registryAt(step(pull.StepResolve), unknown("corp/own", "it did not say"))))
 	require.Equal(t, pull.StatusInconclusive, open.Verdict)
 	require.Equal(t, "corp/own@a:443: it did not say", open.Inconclusive)
 	require.Nil(t, open.Primary)
@@ -177,8 +180,8 @@ func TestAFailedCheck(t *testing.T) {
 
 func TestAnOpenPullBlamesNobody(t *testing.T) {
 	t.Parallel()
-	down := named("mirror", broken(registry(step(pull.StepConnect, refused))))
-	cut := named("upstream", broken(registry(unknown(pull.StepConnect, "not allowed"))))
+	down := named("mirror", broken(registryAt(step(pull.StepConnect, refused))))
+	cut := named("upstream", broken(registryAt(unknown(pull.StepConnect, "not allowed"))))
 	res := judged(t, down, cut)
 	require.Equal(t, pull.StatusInconclusive, res.Verdict)
 	require.Equal(t, "connect@upstream:443: not allowed", res.Inconclusive)
@@ -199,7 +202,7 @@ func TestAnOpenPullBlamesNobody(t *testing.T) {
 // followed, only what every source shows is known.
 func TestNotKnownWhetherTheConfigurationIsInForce(t *testing.T) {
 	t.Parallel()
-	down := named("mirror", broken(registry(step(pull.StepConnect, refused))))
+	down := named("mirror", broken(registryAt(step(pull.StepConnect, refused))))
 	serving := named("upstream", whole(held))
 	res := Judge(pull.Log{Sources: []pull.Source{down, serving}, Unsure: true})
 	require.Equal(t, pull.StatusInconclusive, res.Verdict)
@@ -241,7 +244,7 @@ func TestOtherReadings(t *testing.T) {
 		"the size does not refuse": {classify.EndpointConnectionRefused, pull.StepTLS, mtu, "a", nil, ""},
 	} {
 		note := finding(tt.seen, classify.SeverityInfo)
-		res := judged(t, broken(registry(step(pull.StepResolve, fail(tt.primary))), at(tt.host, step(tt.id, note, note))))
+		res := judged(t, broken(registryAt(step(pull.StepResolve, fail(tt.primary))), at(tt.host, step(tt.id, note, note))))
 		require.Equal(t, tt.want, res.Primary.Alternatives, name)
 		var want [][4]string
 		if tt.rule != "" {

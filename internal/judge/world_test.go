@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // finding is one of a cause with a severity, in words of its own.
@@ -54,11 +54,11 @@ func sumOf(id pull.StepID) pull.Step { return pull.Step{ID: id, Sum: true} }
 
 // at is an endpoint of the pull, https and port 443.
 func at(host string, steps ...pull.Step) pull.Endpoint {
-	return pull.Endpoint{Scheme: "https", Host: host, Port: 443, Roles: []endpoints.Role{endpoints.RoleManifest}, Steps: steps}
+	return pull.Endpoint{Scheme: "https", Host: host, Port: 443, Roles: []registry.Role{registry.RoleManifest}, Steps: steps}
 }
 
-// registry is the endpoint of the source itself.
-func registry(steps ...pull.Step) pull.Endpoint {
+// registryAt is the endpoint of the source itself.
+func registryAt(steps ...pull.Step) pull.Endpoint {
 	e := at("a", steps...)
 	e.Registry = true
 	return e

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // SchemeDNS is the scheme of a nameserver's endpoint.
@@ -23,6 +23,7 @@ type Log struct {
 type Source struct {
 	Host, Kind string
 	Digest     string // what the reference led to; "" = not known
+	Doubt      string // why nothing that was seen here decides; "" = it does
 	Skipped    string // why it was not asked; "" = it was, or its turn never came
 	Finished   bool   // the walk came to its end
 	Partial    bool   // and that was before the image itself: blobs were not wanted
@@ -43,16 +44,16 @@ const Anonymous = -1
 type Endpoint struct {
 	Scheme, Host string
 	Port         uint16
-	Roles        []endpoints.Role // in the order in which they came about
-	Via          string           // the proxy in between, host:port
-	FoundBy      string           // who led there
-	Registry     bool             // where the source's manifests are asked for
-	Expected     bool             // the pull was not seen to come here
-	Known        bool             // expected by what is known of a provider
-	Aside        bool             // looked at for information: nobody says that the pull comes here
-	BeforePlain  bool             // https, tried before plain http
-	Forwarded    bool             // requests are made of the proxy itself
-	Steps        []Step           // in the order in which they ended
+	Roles        []registry.Role // in the order in which they came about
+	Via          string          // the proxy in between, host:port
+	FoundBy      string          // who led there
+	Registry     bool            // where the source's manifests are asked for
+	Expected     bool            // the pull was not seen to come here
+	Known        bool            // expected by what is known of a provider
+	Aside        bool            // looked at for information: nobody says that the pull comes here
+	BeforePlain  bool            // https, tried before plain http
+	Forwarded    bool            // requests are made of the proxy itself
+	Steps        []Step          // in the order in which they ended
 }
 
 // HostPort returns host:port.

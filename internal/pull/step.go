@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/tlsauth"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // Status is the outcome of a step, of a source and of a whole pull.
@@ -125,12 +124,12 @@ type Step struct {
 	Addr      netip.Addr // zero = of no single address
 	BlockedBy string     // as StepName
 	Reason    string     // why it is skipped or inconclusive
-	Retry     *endpoints.Retry
+	Retry     *registry.Retry
 	ElapsedMS int64
 	Findings  []classify.Finding
 
-	Request *endpoints.RequestReport
-	Access  *tlsauth.AccessReport
+	Request *registry.Report
+	Access  *registry.Access
 	Rounds  []Round
 	Report  any // of the probe: route, connect, dns or tls
 

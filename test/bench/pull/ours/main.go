@@ -17,7 +17,7 @@ import (
 	"sync"
 
 	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/internal/wire"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 func main() {
@@ -58,7 +58,7 @@ func raw(m *endpoints.Map, roots *x509.CertPool) {
 	}
 	u, err := url.Parse(urls[0])
 	check(err)
-	pool := &wire.Pool{Dial: func(ctx context.Context) (net.Conn, error) {
+	pool := &registry.Pool{Dial: func(ctx context.Context) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
 		if err != nil || u.Scheme != "https" {
 			return conn, err
