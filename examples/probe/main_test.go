@@ -101,6 +101,7 @@ func TestExitCodes(t *testing.T) {
 		{"the node's own credentials", []string{"-host-root", root, "-node-credentials", image}, exitOK, "not a complete pull", ""},
 		{"pull secret and plugins", []string{"-host-root", root, "-run-plugins", "-creds", file(`{"auths": {}}`), image}, exitOK, "not a complete pull", ""},
 		{"no such tag", []string{"-host-root", root, strings.Replace(image, ":v1", ":v2", 1)}, exitFailed, "image.manifest-unknown", ""},
+		{"explained", []string{"-host-root", root, "-explain", strings.Replace(image, ":v1", ":v2", 1)}, exitFailed, "lowest-layer-first: root cause: image.manifest-unknown at ", ""},
 		{"help", []string{"-h"}, exitOK, "", "usage: probe"},
 		{"no image", nil, exitInvalid, "", "usage: probe"},
 		{"two images", []string{image, image}, exitInvalid, "", "usage: probe"},
