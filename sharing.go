@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -220,13 +221,13 @@ type tlsSettings struct {
 // settings are those that hold for t.
 func (s *source) settings(t target) *tlsSettings {
 	if t.ownRoots {
-		none := tlsSettingsOf(endpoints.Source{})
+		none := tlsSettingsOf(noderuntime.Source{})
 		return &none
 	}
 	return &s.tls
 }
 
-func tlsSettingsOf(c endpoints.Source) tlsSettings {
+func tlsSettingsOf(c noderuntime.Source) tlsSettings {
 	s := tlsSettings{skipVerify: c.SkipVerify}
 	if len(c.CA) > 0 {
 		s.ca = bytes.Join(c.CA, []byte("\n"))

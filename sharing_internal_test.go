@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 )
 
 // A ladder that one image has left is climbed on for the others; one that all have
@@ -28,7 +29,7 @@ func TestLeavingALadder(t *testing.T) {
 		stand := func() *endpoint {
 			p := d.newPull(endpoints.Reference{})
 			p.company = &company{}
-			s := p.newSource(endpoints.Source{})
+			s := p.newSource(noderuntime.Source{})
 			e := s.newEndpoint(target{scheme: "https", host: "blobs.corp.test", port: 443, role: endpoints.RoleBlob, hint: true, known: true})
 			s.climb(t.Context(), e, approach{}, climb)
 			return e
@@ -134,7 +135,7 @@ func TestBlockedIsNotServed(t *testing.T) {
 	p := d.newPull(endpoints.Reference{})
 	p.company = &company{}
 	for id, want := range map[StepID]Status{StepLayer: StatusInconclusive, "corp/own": StatusOK} {
-		s := p.newSource(endpoints.Source{Capabilities: []string{endpoints.CapabilityPull, endpoints.CapabilityResolve}})
+		s := p.newSource(noderuntime.Source{Capabilities: []string{noderuntime.CapabilityPull, noderuntime.CapabilityResolve}})
 		e := s.newEndpoint(target{scheme: "https", host: "registry.corp.test", port: 443, role: endpoints.RoleManifest})
 		e.ladder = s.newLadder(e.target, approach{})
 		s.endpoints, s.finished = []*endpoint{e}, true

@@ -29,11 +29,11 @@ func (s *source) walk(ctx context.Context) {
 	s.recordSettings(reg)
 	s.recordPlan(reg)
 	defer s.hints(ctx, base)()
-	w := s.cfg.Walk(s.ref, s.d.way)
+	w := s.cfg.Walk(s.ref, s.d.profile.Client)
 	w.Base, w.UserAgent = base, s.d.userAgent
 
 	asking, stop := context.WithCancel(ctx)
-	if !s.d.way.Pings() { // what this runtime never asks must not hold the verdict up
+	if !s.d.profile.Client.Pings { // what this runtime never asks must not hold the verdict up
 		defer func() { time.AfterFunc(pingGrace, stop) }()
 	}
 	pinged := s.ping(ctx, asking, reg, w)
@@ -100,7 +100,7 @@ func (s *source) comparePing(reg *endpoint, w *endpoints.Walk, st Step, manifest
 			st = settle(st, true, "", slices.Concat(st.Findings, more))
 		}
 	}
-	if st.Status == StatusInconclusive && !s.d.way.Pings() {
+	if st.Status == StatusInconclusive && !s.d.profile.Client.Pings {
 		st.Status = StatusSkipped // the runtime does not ask it
 	}
 	reg.record(st, 0)
@@ -114,9 +114,6 @@ func (s *source) stored(reg *endpoint, m *endpoints.Manifest) {
 		return
 	}
 	present, findings := store.Present(m)
-	if tag, err := store.Tag(s.d.ref, s.digest); err == nil {
-		findings = append(findings, tag...)
-	}
 	s.inStore = len(present)
 	if len(findings) > 0 {
 		reg.record(settle(Step{ID: StepStore}, true, "", findings), 0)
@@ -138,7 +135,7 @@ func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, 
 			return outcome{Step: s.refused(requestStatus(st, r))}
 		}).Step
 	}
-	st := ask(s.d.way.Method())
+	st := ask(s.d.profile.Client.Method())
 	if st.Request != nil && st.Request.NeedsGet() {
 		head := st
 		st = ask(http.MethodGet)
@@ -159,7 +156,7 @@ func (s *source) headBlocked(reg *endpoint, head, get Step) Step {
 		fmt.Sprintf("HEAD of the manifest is refused with %d where GET is answered; containerd resolves a tag by HEAD.", head.Request.Status),
 		classify.Fact{Key: classify.FactMethod, Value: http.MethodHead}, classify.Fact{Key: classify.FactStatus, Value: strconv.Itoa(head.Request.Status)})
 	f.Operation = classify.OperationResolveManifest
-	if s.d.view.knowsRuntime() && s.d.way == endpoints.WayContainerd {
+	if s.d.profile.HeadOnly {
 		head.Findings, head.Status = []classify.Finding{f}, StatusFailed
 		return head
 	}
