@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // PullMode says how much of the pull is done.
@@ -94,6 +95,9 @@ type Options struct {
 	// "pullwalk" where no process of one was found.
 	UserAgent string
 
+	observed func(pull.Step) // of tests: each step as it was recorded
+	judging  func(pull.Log)  // of tests: what is judged
+
 	// AllowAddr refuses addresses that must not be connected to; nil =
 	// [DenyPlatformAddrs]. A refused address is inconclusive, never failed.
 	AllowAddr func(netip.AddrPort) error
@@ -132,7 +136,7 @@ type Progress struct {
 
 // String is one line for a terminal.
 func (p Progress) String() string {
-	where := stepName(p.Step, p.Endpoint, p.Addr)
+	where := pull.StepName(p.Step, p.Endpoint, p.Addr)
 	if p.Silent > 0 {
 		return fmt.Sprintf("%s: silent for %v (layer %s)", where, p.Silent.Round(time.Second), p.Layer)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/judge"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/reach"
@@ -23,7 +24,7 @@ import (
 // common.
 type diagnosis struct {
 	opts      Options
-	pulls     []*pull
+	pulls     []*imageRun
 	view      *view
 	platform  endpoints.Platform
 	limits    Limits
@@ -152,7 +153,7 @@ func (d *diagnosis) read() files {
 				return found.Endpoint != "" && err == nil && u != nil && s.Base.Scheme == "https"
 			})...)
 		}
-		c.findings = distinct(c.findings)
+		c.findings = judge.Distinct(c.findings)
 		if f.view.netns == "other" && !f.view.hasRuntime {
 			v := classify.New(classify.NodeVantageNotNode, "This ran in another network namespace than the node's, and no container runtime shares it: what holds here need not hold for the node.")
 			v.Severity = classify.SeverityWarn
@@ -183,7 +184,7 @@ func (d *diagnosis) run(parent context.Context) ([]*Result, error) {
 	if !ok { // a file system that hangs
 		d.view = &view{Node: Node{Labels: d.opts.Node.Labels}, netns: "unknown"}
 		for i, p := range d.pulls {
-			res := p.result(ctx, nil)
+			res := p.result(p.log(ctx, nil), nil)
 			res.Inconclusive += "; the node's files were not read in time"
 			finish(i, res)
 		}

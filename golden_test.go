@@ -39,6 +39,7 @@ type goldenResult struct {
 	Proof            *pullwalk.Proof `json:"proof,omitempty"`
 	Reported         string          `json:"reported,omitempty"`
 	Findings         []string        `json:"findings,omitempty"`
+	Decisions        []string        `json:"decisions,omitempty"`
 	Sources          []goldenSource  `json:"sources"`
 	Sandbox          *goldenSandbox  `json:"sandbox,omitempty"`
 }
@@ -110,6 +111,9 @@ func golden(t testing.TB, scenario string, r *pullwalk.Result) string {
 	}
 	for _, f := range r.Findings {
 		g.Findings = append(g.Findings, fmt.Sprintf("%s %s at %s", f.Severity, f.Cause, f.Endpoint))
+	}
+	for _, d := range r.Decisions {
+		g.Decisions = append(g.Decisions, fmt.Sprintf("%s: %s: %s to %s, since %s", d.Rule, d.Subject, d.From, d.To, d.Why))
 	}
 	g.Sources = goldenSources(t, r.Sources, whole)
 	if s := r.Sandbox; s != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -141,7 +142,7 @@ func handEdits(sources []Source, served int) []string {
 	}
 	for i, s := range sources {
 		for _, e := range s.Endpoints {
-			if i != served && e.Scheme != schemeDNS || len(e.Roles) == 1 && e.Roles[0] == endpoints.RoleAlso {
+			if i != served && e.Scheme != pull.SchemeDNS || len(e.Roles) == 1 && e.Roles[0] == endpoints.RoleAlso {
 				continue
 			}
 			for _, st := range e.Steps {

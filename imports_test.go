@@ -32,11 +32,12 @@ type importRule struct {
 
 var importRules = []importRule{
 	{module + "/reach", []string{".", "internal/simnet", "examples/..."}, "what one probe learns reaches the next as plain values, through root"},
-	{module + "/dnscheck", []string{".", "internal/simnet", "internal/lab", "examples/..."}, "what one probe learns reaches the next as plain values, through root"},
+	{module + "/dnscheck", []string{".", "internal/judge", "internal/simnet", "internal/lab", "examples/..."}, "what one probe learns reaches the next as plain values, through root"},
 	{module + "/endpoints", []string{".", "examples/..."}, "what one probe learns reaches the next as plain values, through root"},
 	{module + "/tlsauth", []string{".", "examples/..."}, "what one probe learns reaches the next as plain values, through root"},
 	{module, []string{"examples/..."}, "no package knows the one that puts it together"},
-	{module + "/internal/registry", []string{".", "endpoints", "tlsauth", "internal/noderuntime"}, "one way to speak to a registry, for the walk and for the identity check; a runtime's profile says how it does"},
+	{module + "/internal/judge", []string{"."}, "only root has everything that is judged"},
+	{module + "/internal/registry", []string{".", "endpoints", "tlsauth", "internal/pull", "internal/judge", "internal/noderuntime"}, "one way to speak to a registry, for the walk and for the identity check; a runtime's profile says how it does"},
 	{module + "/internal/simnet", nil, "a network for tests"},
 	{module + "/internal/lab", []string{"examples/..."}, "a registry for tests and examples"},
 	{"github.com/google/go-containerregistry/...", []string{".", "endpoints", "tlsauth", "internal/registry", "internal/noderuntime", "internal/lab", "examples/..."}, "a name parser and a keychain; no client of it walks for us"},

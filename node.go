@@ -125,7 +125,7 @@ func (n Node) resolve(hint RuntimeHint) (*view, error) {
 	v.chooseProxy(own)
 	if v.Roots == nil {
 		env := v.runtime.Environ
-		v.roots, v.rootsErr = tlsauth.RootFiles{File: env["SSL_CERT_FILE"], Dir: env["SSL_CERT_DIR"]}.Read(v.FS)
+		v.roots, v.rootsErr = tlsauth.ReadRoots(v.FS, env["SSL_CERT_FILE"], env["SSL_CERT_DIR"])
 	}
 	return v, nil
 }

@@ -126,13 +126,3 @@ func (p *plugins) RunPlugin(ctx context.Context, call tlsauth.PluginCall) ([]byt
 	}
 	return out, err
 }
-
-// needsNoSecrets takes back that it matters what the kubelet would offer: the
-// registry answered without asking for it.
-func (s *source) needsNoSecrets(reg *endpoint) {
-	s.eachStep(func(e *endpoint, st *step) {
-		if e == reg && st.ID == StepSecrets && st.Status == StatusInconclusive {
-			st.Status, st.Reason = StatusSkipped, "the registry asks for no credential; "+st.Reason
-		}
-	})
-}

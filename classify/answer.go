@@ -29,10 +29,7 @@ func answerFacts(a *HTTPAnswer) []Fact {
 	if a.Answerer == answererProxy {
 		facts = append(facts, fact(FactProxy, a.Host)...)
 	}
-	if client := deniedClient(a.Message); client != "" {
-		facts = append(facts, Fact{FactClient, client})
-	}
-	return facts
+	return append(facts, fact(FactClient, deniedClient(a.Message))...)
 }
 
 // answerCause says what an answer means: by who wrote it first, then by its
@@ -354,8 +351,5 @@ func splitCode(body string) ([]string, string) {
 
 // codeFact returns the registry's error code that words stand for, if any.
 func codeFact(words string) []Fact {
-	if code := registryCodes[words]; code != "" {
-		return []Fact{{FactCode, code}}
-	}
-	return nil
+	return fact(FactCode, registryCodes[words])
 }

@@ -23,7 +23,7 @@ var unknownEntries = []Info{
 		Look:       "The printed host, from the node, stage by stage: lookup, each address, handshake, time to the first header, one whole layer.",
 		Remedy:     "Act on the first stage that does not hold; the text alone cannot choose between them.",
 		NotFixedBy: "Treating it as a slow registry: a dropped SYN or a silent resolver prints the same. A second look from your laptop takes another path."},
-	{Cause: UnknownStepsDisagree, Owner: OwnerNode, Title: "single steps and an ordinary client saw different things (not produced since the steps carry the runtime's User-Agent)", Ref: "https://kubernetes.io/docs/tasks/debug/debug-cluster/crictl/",
+	{Cause: UnknownStepsDisagree, Owner: OwnerNode, Title: "single steps and an ordinary client saw different things (no longer produced)", Ref: "https://kubernetes.io/docs/tasks/debug/debug-cluster/crictl/",
 		Look:       "What differs between the two: the connection (a limit per client, one of several servers or addresses), the User-Agent (a filter that knows the runtime's name), the time (a failure that comes and goes). Then a pull by the node's runtime, `crictl pull IMAGE`, a few times.",
 		Remedy:     "Repeat the diagnosis. What differs each time is intermittent: look at every server behind the address and at limits on the path. What stays as it is depends on who asks: look for the filter that tells clients apart.",
 		NotFixedBy: "Believing the side that fits. Retries until a pull succeeds hide the fault from this pod and keep it for the next."},

@@ -164,10 +164,7 @@ func spokenByGo(err error) bool {
 // error only as text, that text is read with the same table as an event's.
 func dnsFinding(e *net.DNSError, sc scene) (Finding, bool) {
 	sc.stage, sc.endpoint = StageLookup, orElse(e.Name, sc.endpoint)
-	facts := fact(FactResolver, e.Server)
-	if symbol := wordsErrno(e.Err); symbol != "" {
-		facts = append(facts, Fact{FactErrno, symbol})
-	}
+	facts := fact(FactResolver, e.Server, FactErrno, wordsErrno(e.Err))
 	if errors.Is(e, context.Canceled) && sc.limit == 0 {
 		return sc.finding(UnknownCanceledNoCause, facts...), true
 	}

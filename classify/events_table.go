@@ -9,7 +9,7 @@ import (
 // parseEventText reads a table of events if the text has one, else each line.
 func parseEventText(text string) []EventRecord {
 	var (
-		records []EventRecord
+		records = []EventRecord{}
 		table   *eventTable
 		pod     EventRecord // what a description says about the pod itself
 		plain   []string
@@ -64,9 +64,6 @@ func parseEventText(text string) []EventRecord {
 	}
 	for i := range records {
 		records[i].Image = imageIn(clean(records[i].Message))
-	}
-	if records == nil {
-		records = []EventRecord{}
 	}
 	return records
 }

@@ -40,6 +40,9 @@ const (
 )
 
 func redactOnce(s string) string {
+	if !strings.ContainsAny(s, " :=?@") && !strings.Contains(s, "eyJ") {
+		return s // one word: no form below fits it
+	}
 	for _, redact := range [...]func(string) string{
 		redactURLs, redactQueries, redactUserInfo, redactAuthorization, redactSchemes, redactJWTs, redactPairs,
 	} {
@@ -80,7 +83,11 @@ func unlessMasked(value string) string {
 // printable makes text valid UTF-8 on one line. Format characters go, too: they
 // can reorder what a terminal shows.
 func printable(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError || unwanted(r) }) < 0 {
+	i := 0
+	for i < len(text) && text[i] >= ' ' && text[i] < 0x7f {
+		i++
+	}
+	if i == len(text) {
 		return text
 	}
 	return strings.Map(func(r rune) rune { // invalid bytes come as RuneError

@@ -79,10 +79,12 @@ func withoutPunctuation(token string) string { return strings.TrimRight(token, "
 // redactQueries takes "?name=..." out behind anything, with or without a scheme.
 func redactQueries(s string) string {
 	return rewrite(s, func(from int) (int, int, string) {
-		for i := from; i < len(s); i++ {
-			if s[i] != '?' {
-				continue
+		for i := from; ; i++ {
+			next := strings.IndexByte(s[i:], '?')
+			if next < 0 {
+				return -1, 0, ""
 			}
+			i += next
 			n := i + 1
 			for n < len(s) && (isSchemeByte(s[n]) || strings.IndexByte("_%~[]$", s[n]) >= 0) {
 				n++
@@ -91,7 +93,6 @@ func redactQueries(s string) string {
 				return i, i + len(withoutPunctuation(s[i:i+tokenEnd(s[i:])])), ""
 			}
 		}
-		return -1, 0, ""
 	})
 }
 

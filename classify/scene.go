@@ -39,7 +39,7 @@ func (sc scene) finding(c Cause, facts ...Fact) Finding {
 }
 
 // ended builds the finding of an interruption, with the other reading that the
-// silence of a proxy leaves.
+// timeout of a proxy leaves.
 func (sc scene) ended(c Cause) Finding {
 	f := sc.finding(c)
 	if c == EndpointProxyRefusedConnect {

@@ -36,10 +36,7 @@ func (p *piece) lookup() (hit, bool) {
 			p.stopped = server != ""
 			return hit{}, false
 		}
-		facts := fact(FactResolver, server)
-		if symbol := wordsErrno(tail); symbol != "" {
-			facts = append(facts, Fact{FactErrno, symbol})
-		}
+		facts := fact(FactResolver, server, FactErrno, wordsErrno(tail))
 		return hit{cause: c, endpoint: name, facts: facts, alternatives: lookupAlternatives(c)}, true
 	}
 }
@@ -72,6 +69,9 @@ func (p *piece) socket() (hit, bool) {
 	}
 	at, word := -1, ""
 	for _, w := range socketWords {
+		if !p.has(w) {
+			continue
+		}
 		if last := strings.LastIndex(p.lower, w); last > at {
 			at, word = last, w
 		}
@@ -113,7 +113,7 @@ func (p *piece) socket() (hit, bool) {
 	case established && (strings.HasPrefix(rest, ": wsarecv: ") || strings.HasPrefix(rest, ": wsasend: ")):
 		// Windows in another language: only the call's name can be read. That
 		// an open connection broke is sure; of connectex one could not tell a
-		// refusal from silence, and that is left unknown.
+		// refusal from a timeout, and that is left unknown.
 		h.cause = errnoCause("ECONNRESET", sc, true)
 		if h.cause == EndpointConnectionReset {
 			h.alternatives = []Cause{EndpointReadTimeout}

@@ -35,7 +35,7 @@ type StageError struct {
 	Operation Operation     // "" = not part of a pull
 	Endpoint  string        // host[:port]; for StageLookup the name looked up
 	Address   string        // the address in use, "" = none
-	Limit     time.Duration // > 0: the step's own limit ended it, so silence is proven for that long
+	Limit     time.Duration // > 0: the step's own limit ended it, so nothing came for that long
 	Err       error
 }
 

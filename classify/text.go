@@ -104,11 +104,10 @@ func readRecord(outer *piece, hits []hit) attemptSet {
 
 // take keeps o if it explains more than what was read before.
 func (s *attemptSet) take(o attemptSet) {
-	if len(o.hits) == 0 {
-		return
-	}
-	if len(s.hits) == 0 {
-		*s = o
+	if len(o.hits) == 0 || len(s.hits) == 0 {
+		if len(o.hits) > 0 {
+			*s = o
+		}
 		return
 	}
 	best, top := &s.hits[s.top], &o.hits[o.top]

@@ -107,11 +107,7 @@ func (p *piece) bareNotFound() (string, bool) {
 func (p *piece) identity() (hit, bool) {
 	lower := p.lower
 	if p.words.anyOf(sourceTable()) && deniesSource(lower) {
-		h := hit{cause: EndpointSourceAddressDenied}
-		if client := deniedClient(p.flat); client != "" {
-			h.facts = []Fact{{FactClient, client}}
-		}
-		return h, true
+		return hit{cause: EndpointSourceAddressDenied, facts: fact(FactClient, deniedClient(p.flat))}, true
 	}
 	if p.has("unable to retrieve auth token") {
 		// CRI-O prints "invalid username/password" for any 401 of the token

@@ -31,7 +31,8 @@ type Checker struct {
 	// single exchange.
 	Limit time.Duration
 	// Expect are the networks in which the addresses are expected, such as those of the private
-	// endpoints. An address elsewhere is dns.public-answer, a warning. Empty = no expectation.
+	// endpoints. An address elsewhere is dns.public-answer, a warning. A loopback address inside
+	// is not remarked as the mark of a filtering resolver. Empty = no expectation.
 	Expect []netip.Prefix
 	// OnDecided is called at most once per check, from its goroutine, when it is known what the
 	// runtime gets while other nameservers are still being listened to: when the rules have

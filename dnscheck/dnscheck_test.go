@@ -250,6 +250,11 @@ func TestOutcome(t *testing.T) {
 			held:  true, from: "dns", addresses: []string{"127.0.0.2"}, answered: "10.20.0.4:53", codes: []string{"info dns.bogus-address"}, says: "this node itself",
 		},
 		{
+			name: "loopback addresses that the caller expects", files: []string{"resolv.conf", one},
+			world: both("10.20.0.4", found("127.0.0.2"), rcode("NOERROR")), expect: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			held: true, from: "dns", addresses: []string{"127.0.0.2"}, answered: "10.20.0.4:53",
+		},
+		{
 			name: "public answer where a private one is expected", files: []string{"resolv.conf", one},
 			world: both("10.20.0.4", found("203.0.113.7"), rcode("NOERROR")), expect: []netip.Prefix{netip.MustParsePrefix("10.20.0.0/16")},
 			held: true, from: "dns", addresses: []string{"203.0.113.7"}, answered: "10.20.0.4:53", codes: []string{"warn dns.public-answer"}, says: "10.20.0.0/16",

@@ -38,10 +38,10 @@ type Network struct{}
 func (Network) Exchange(ctx context.Context, server netip.AddrPort, network string, q Question) (Answer, error) {
 	qtype, ok := dns.StringToType[q.Type]
 	if !ok || qtype != dns.TypeA && qtype != dns.TypeAAAA && qtype != dns.TypeCNAME {
-		return Answer{}, fmt.Errorf("dnscheck: question type %q is neither A nor AAAA nor CNAME", q.Type)
+		return Answer{}, fmt.Errorf("dnscheck: want question type A, AAAA or CNAME, got %q", q.Type)
 	}
 	if network != "udp" && network != "tcp" {
-		return Answer{}, fmt.Errorf("dnscheck: network %q is neither udp nor tcp", network)
+		return Answer{}, fmt.Errorf("dnscheck: want network udp or tcp, got %q", network)
 	}
 	query := new(dns.Msg)
 	query.SetQuestion(dns.Fqdn(q.Name), qtype) // sets a random id and RD

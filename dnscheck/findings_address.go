@@ -59,7 +59,7 @@ func (j *judge) unusableAddresses() {
 			linkLocal = append(linkLocal, a)
 		case w != "":
 			bogus, why = append(bogus, a), w
-		case a.IsLoopback() && r.From == fromDNS && !isLocalhost(r.Name):
+		case a.IsLoopback() && r.From == fromDNS && !isLocalhost(r.Name) && !j.isExpected(a):
 			loopback = append(loopback, a)
 		}
 	}
@@ -141,10 +141,13 @@ func (j *judge) publicAnswer() {
 	}
 }
 
+// isExpected reports whether the caller expects the address.
+func (j *judge) isExpected(a netip.Addr) bool {
+	return slices.ContainsFunc(j.expect, func(p netip.Prefix) bool { return p.Contains(a.Unmap().WithZone("")) })
+}
+
 func (j *judge) outsideExpected() {
-	outside := slices.DeleteFunc(j.report.Usable(), func(a netip.Addr) bool {
-		return slices.ContainsFunc(j.expect, func(p netip.Prefix) bool { return p.Contains(a.Unmap().WithZone("")) })
-	})
+	outside := slices.DeleteFunc(j.report.Usable(), j.isExpected)
 	if len(outside) == 0 {
 		return
 	}

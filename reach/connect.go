@@ -137,7 +137,7 @@ func (c *Checker) connectTraced(ctx context.Context, target netip.AddrPort, r *R
 	traced := make(chan *Trace, 1)
 	traceCtx, cancel := context.WithTimeout(ctx, c.limit())
 	defer cancel()
-	timer := time.AfterFunc(silenceBefore, func() {
+	timer := time.AfterFunc(traceAfter, func() {
 		namespace := s.namespace
 		if namespace == "" {
 			namespace = at.path()

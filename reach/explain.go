@@ -33,7 +33,7 @@ func explain(ctx context.Context, router Router, r *Report) {
 	case icmp != nil:
 		*f = rejected(r, *f)
 	case r.Connect.TimedOut:
-		*f = silent(r, *f)
+		*f = timedOut(r, *f)
 	}
 	if r.Trace != nil {
 		*f = r.Trace.addFacts(*f)
@@ -58,28 +58,28 @@ func neighbourSilent(ctx context.Context, router Router, r *Report, f classify.F
 		// Another connect may have waited already; or it is a rule that says so.
 		certainty = classify.CertaintyLikely
 	}
-	way := r.Route
-	if way == nil {
+	route := r.Route
+	if route == nil {
 		// Microseconds, and only when the connect has failed already.
 		if found, err := routerOr(router).RouteTo(ctx, r.Target.Addr()); err == nil {
-			way = &found
+			route = &found
 		}
 	}
 	switch {
-	case way == nil:
+	case route == nil:
 		return f
-	case way.Gateway.IsValid():
-		f = way.addFacts(f)
+	case route.Gateway.IsValid():
+		f = route.addFacts(f)
 		return instead(f, classify.RouteNoRouteToHost, certainty,
-			fmt.Sprintf("the gateway %v does not answer on %s, so no packet to %v leaves this machine's network", way.Gateway, orSomewhere(way.Interface), r.Target), classify.RouteProhibited)
-	case way.OnLink && innerInterface(router, way.Interface):
-		f = way.addFacts(f)
+			fmt.Sprintf("the gateway %v does not answer on %s, so no packet to %v leaves this machine's network", route.Gateway, orSomewhere(route.Interface), r.Target), classify.RouteProhibited)
+	case route.OnLink && innerInterface(router, route.Interface):
+		f = route.addFacts(f)
 		return instead(f, classify.RouteOverlap, classify.CertaintyLikely,
-			fmt.Sprintf("packets to %v go to %s, a network inside this machine, where nobody answers for it", r.Target.Addr(), way.Interface), classify.RouteHostAbsent)
-	case way.OnLink:
-		f = way.addFacts(f)
+			fmt.Sprintf("packets to %v go to %s, a network inside this machine, where nobody answers for it", r.Target.Addr(), route.Interface), classify.RouteHostAbsent)
+	case route.OnLink:
+		f = route.addFacts(f)
 		return instead(f, classify.RouteHostAbsent, certainty,
-			fmt.Sprintf("nobody answers for %v on the network of %s", r.Target.Addr(), orSomewhere(way.Interface)), classify.RouteOverlap, classify.RouteProhibited)
+			fmt.Sprintf("nobody answers for %v on the network of %s", r.Target.Addr(), orSomewhere(route.Interface)), classify.RouteOverlap, classify.RouteProhibited)
 	}
 	return f
 }
@@ -115,8 +115,8 @@ func rejected(r *Report, f classify.Finding) classify.Finding {
 		fmt.Sprintf("%v refuses the connection to %v by ICMP: %s", icmp.From, to, icmp.Kind), before)
 }
 
-// silent: nothing came back. What the trace saw decides what may be suspected.
-func silent(r *Report, f classify.Finding) classify.Finding {
+// timedOut: nothing came back. What the trace saw decides what may be suspected.
+func timedOut(r *Report, f classify.Finding) classify.Finding {
 	t := r.Trace
 	if sent := 1 + r.Connect.Retransmits; r.Connect.Retransmits > 0 {
 		f = addFact(f, factSYNs, strconv.Itoa(sent))

@@ -29,7 +29,7 @@ func watchPressure(fsys fs.FS) *pressureWatch {
 		return nil
 	}
 	w := &pressureWatch{fsys: fsys, first: make(chan *Pressure, 1)}
-	w.timer = time.AfterFunc(silenceBefore, func() { w.first <- CheckPressure(w.fsys) })
+	w.timer = time.AfterFunc(traceAfter, func() { w.first <- CheckPressure(w.fsys) })
 	return w
 }
 

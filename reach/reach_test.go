@@ -235,7 +235,7 @@ func TestSourceOfForeignConnections(t *testing.T) {
 	}
 }
 
-func TestSenselessTargetsAreErrorsThatNameThem(t *testing.T) {
+func TestInvalidTargetsAreErrorsThatNameThem(t *testing.T) {
 	t.Parallel()
 	never := &reach.Checker{
 		Router: reach.RouterFunc(func(_ context.Context, dst netip.Addr) (reach.Route, error) {

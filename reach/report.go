@@ -13,18 +13,18 @@ type Report struct {
 	// Target is what was asked for; an IPv4-mapped address stands unmapped, and
 	// the port is 0 if only a route was asked for.
 	Target netip.AddrPort `json:"target"`
-	// Route is the way there; nil = not asked for, or not known.
+	// Route is the outcome of the route lookup; nil = not asked for, or not known.
 	Route *Route `json:"route,omitempty"`
 	// Connect is the outcome of the connect; nil = not asked for, or not tried.
 	Connect *Connect `json:"connect,omitempty"`
 	// Rounds is always empty: it stays for readers of pullwalk.result/v1, where
 	// repeated connects stand in the rounds of a step.
 	Rounds []Connect `json:"rounds,omitempty"`
-	// Trace is the way as the routers answered; nil = not begun, see
+	// Trace is the path as the routers answered; nil = not begun, see
 	// [Checker.Trace].
 	Trace *Trace `json:"trace,omitempty"`
-	// Pressure is how much room the kernel had left when the connect failed in a way
-	// that a lack of it explains; nil = it did not, or nobody asked.
+	// Pressure is how near the kernel was to its limits when the connect timed out or
+	// lacked a local resource; nil = it did neither, or Checker.Pressure is nil.
 	Pressure *Pressure `json:"pressure,omitempty"`
 	// Inconclusive says why something that was asked for is not decided; "" =
 	// all of it is.
@@ -33,7 +33,8 @@ type Report struct {
 	findings []classify.Finding
 }
 
-// Held reports whether everything that was asked for was seen to work.
+// Held reports whether the route and the connect that were asked for were seen to
+// work.
 func (r *Report) Held() bool {
 	return r.Inconclusive == "" && (r.Route != nil || r.Connect != nil) &&
 		(r.Route == nil || r.Route.Usable()) && (r.Connect == nil || r.Connect.Connected)
@@ -93,8 +94,8 @@ type Connect struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Trace is the way to an address as the routers on it answered, for TCP to the
-// same port, so that the filters on the path treat it as they treat the pull.
+// Trace is the path to an address as its routers answered. It uses TCP to the same
+// port, so that filters on the path treat it as they treat the pull.
 //
 // A hop that answers proves that packets get as far as that, and that its own
 // answers come back. A silent one proves nothing: many routers never answer.
@@ -111,8 +112,8 @@ type Trace struct {
 	Distance int `json:"distance,omitempty"`
 	// Rejected is the first refusal by something on the path; nil = none.
 	Rejected *ICMP `json:"rejected,omitempty"`
-	// Others are answers of the same address on other doors: they prove that a
-	// way back exists. See [Checker.Trace].
+	// Others are answers of the same address on other ports. They prove that a way
+	// back exists. See [Checker.Trace].
 	Others []OtherAnswer `json:"others,omitempty"`
 	// ElapsedMS is how long it took, in whole milliseconds.
 	ElapsedMS int64 `json:"elapsedMs"`
@@ -130,9 +131,9 @@ type Hop struct {
 	RoundTripMS int64 `json:"roundTripMs"`
 }
 
-// OtherAnswer is a sign of life of the same address on another door.
+// OtherAnswer is an answer of the same address on another port.
 type OtherAnswer struct {
-	// Door is what was tried: "tcp/80" or "udp/33434".
+	// Door is the port that was tried: "tcp/80" or "udp/33434".
 	Door string `json:"door"`
 	// Answer is "accepted", "refused" or the kind of an ICMP answer.
 	Answer string `json:"answer"`

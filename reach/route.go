@@ -10,10 +10,10 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// Router says which way packets to an address would go.
+// Router looks up the route to an address.
 //
 // A refusal by the routing (no route, unreachable, …) is a [Route] with that
-// kind, not an error. An error means that the question could not be asked; it
+// kind, not an error. An error means that the lookup failed; it
 // wraps [errors.ErrUnsupported] where nothing can be looked at. RouteTo must
 // return soon after ctx ended and must be safe for concurrent use.
 type Router interface {
@@ -30,7 +30,7 @@ func (f RouterFunc) RouteTo(ctx context.Context, dst netip.Addr) (Route, error) 
 // thousands of interfaces can hold it up; longer than this is no answer.
 const routeLimit = 2 * time.Second
 
-// RouteKind says what the routing does with a packet.
+// RouteKind is the type of a route, as Linux names it (rtnetlink(7)).
 type RouteKind string
 
 // The kinds of a [Route]. Only [RouteUnicast] and [RouteLocal] deliver TCP.
@@ -51,8 +51,8 @@ const (
 	methodUDPConnect = "udp-connect" // source address and refusal only
 )
 
-// Route is the way that this machine would send packets to one address. It says
-// nothing of the way back, nor of what lies behind the next hop.
+// Route is the outcome of a route lookup for one address. It says nothing of the
+// way back, nor of the path behind the next hop.
 type Route struct {
 	// Destination is the address that was asked for.
 	Destination netip.Addr `json:"destination,omitzero"`
@@ -91,8 +91,8 @@ type Route struct {
 	Method string `json:"method,omitempty"`
 }
 
-// Usable reports whether packets to the destination leave for it. It does not
-// say that they arrive.
+// Usable reports whether the route delivers TCP (unicast or local). It does not
+// prove that packets arrive.
 func (r Route) Usable() bool { return r.Kind == RouteUnicast || r.Kind == RouteLocal }
 
 // finding returns what is wrong with the route; false if nothing is, or if the

@@ -204,7 +204,7 @@ func TestCheckPath(t *testing.T) {
 	}
 }
 
-func TestCheckPathRefusesSenselessQuestions(t *testing.T) {
+func TestCheckPathRefusesInvalidArguments(t *testing.T) {
 	t.Parallel()
 	node, table := netip.MustParseAddr("10.40.0.7"), &reach.Table{}
 	for name, call := range map[string]func() (*reach.PathReport, error){

@@ -19,9 +19,9 @@ const (
 	rejectedTraceLimit = time.Second
 	// traceGrace is how long hops may still answer after the far end was seen.
 	traceGrace = 300 * time.Millisecond
-	// silenceBefore a connect is traced: a SYN that got lost is repeated after
+	// traceAfter a connect is traced: a SYN that got lost is repeated after
 	// 1 s, so until then silence is not yet a sign.
-	silenceBefore = time.Second
+	traceAfter = time.Second
 	// maxTraces at once of one Checker: a trace holds 32 descriptors.
 	maxTraces = 8
 )
@@ -62,7 +62,7 @@ func (s *slots) take(ctx context.Context) bool {
 
 func (s *slots) give() { <-s.free }
 
-// probeKind says what the sockets of a trace ask.
+// probeKind says what the sockets of a trace send.
 type probeKind int
 
 const (
@@ -77,7 +77,7 @@ type probe struct {
 	hops     int // hop count, for probeHop
 	answer   string
 	icmp     *ICMP
-	trip     time.Duration
+	took     time.Duration
 	answered bool
 }
 
@@ -126,7 +126,7 @@ func (t *Trace) note(p probe, hops *[maxHops + 1]probe) {
 	case p.kind == probeHop:
 		hops[p.hops] = p
 	case !p.answered || p.icmp != nil && p.icmp.From != t.Target.Addr():
-		// A router answering for another door says nothing of the address.
+		// A router answering for another port says nothing of the address.
 	case p.kind == probeTCP:
 		t.Others = append(t.Others, OtherAnswer{Door: "tcp/80", Answer: p.answer})
 	default:
@@ -158,7 +158,7 @@ func (t *Trace) conclude(hops *[maxHops + 1]probe) {
 	for n := 1; n <= last; n++ {
 		h := Hop{Number: n}
 		if p := hops[n]; p.answered && p.icmp != nil {
-			h.Address, h.RoundTripMS = p.icmp.From, p.trip.Milliseconds()
+			h.Address, h.RoundTripMS = p.icmp.From, p.took.Milliseconds()
 		}
 		t.Hops = append(t.Hops, h)
 	}

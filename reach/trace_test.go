@@ -63,7 +63,7 @@ func TestTraceGathers(t *testing.T) {
 					wait[n] = time.Hour
 				}
 				for _, a := range tc.answers {
-					p := probe{kind: probeHop, hops: a.hops, answered: true, answer: answerAccepted, trip: a.after}
+					p := probe{kind: probeHop, hops: a.hops, answered: true, answer: answerAccepted, took: a.after}
 					if a.kind != "" {
 						p.icmp = &ICMP{From: netip.MustParseAddr(a.from), Kind: a.kind}
 					}

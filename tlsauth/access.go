@@ -25,7 +25,7 @@ import (
 // latest. If that tag does not exist, the answer is inconclusive: the access was
 // not refused, and no read was seen.
 //
-// An error is a senseless question: no image reference, no usable roots, a
+// An error means an invalid argument: no image reference, no usable roots, a
 // keychain that fails.
 func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport, error) {
 	start := time.Now()
@@ -74,7 +74,7 @@ func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport,
 	return r, nil
 }
 
-// untagged tells whether an image names neither tag nor digest.
+// untagged reports whether an image names neither tag nor digest.
 func untagged(image string) bool {
 	return !strings.ContainsAny(image[strings.LastIndexByte(image, '/')+1:], ":@")
 }

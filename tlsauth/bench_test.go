@@ -67,7 +67,7 @@ func BenchmarkReadRoots(b *testing.B) {
 	node["etc/ssl/certs/ca-certificates.crt"] = &fstest.MapFile{Data: bundle}
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := ReadRoots(node)
+		r, err := ReadRoots(node, "", "")
 		if err != nil || len(r.origin) != 140 {
 			b.Fatal(err)
 		}

@@ -48,7 +48,6 @@ type trial struct {
 const (
 	maxChain      = 16       // certificates that are looked at
 	maxChainBytes = 64 << 10 // of those together, but always the leaf
-	maxName       = 32       // attributes of a name that are printed
 	maxVerify     = 32       // chains built for one trial
 	maxSignatures = 300      // signatures checked for one trial besides
 )
@@ -164,7 +163,7 @@ func (t *trial) top() *x509.Certificate {
 	return t.climbed[len(t.climbed)-1]
 }
 
-// selfSigned tells whether the certificate's own key signed it. An algorithm
+// selfSigned reports whether the certificate's own key signed it. An algorithm
 // that Go refuses to check is given the benefit of the doubt.
 func (t *trial) selfSigned(cert *x509.Certificate) bool {
 	if !bytes.Equal(cert.RawSubject, cert.RawIssuer) {
@@ -202,7 +201,7 @@ func (t *trial) describe() []Certificate {
 	return out
 }
 
-// dated says whether a problem is one of dates, which a wrong clock explains.
+// dated reports whether a problem is one of dates, which a wrong clock explains.
 func dated(cause classify.Cause) bool {
 	return cause == classify.TLSExpired || cause == classify.TLSNotYetValid
 }

@@ -35,7 +35,7 @@ type Checker struct {
 	// large packets; nil = that is not asked.
 	DialSegments func(ctx context.Context, network, address string, mss int) (net.Conn, error)
 	// Roots are the trusted roots; nil = those that Trust holds, else those read
-	// from FS by Files.
+	// from FS.
 	Roots *x509.CertPool
 	// Trust are roots read before with [ReadRoots], so that many checks read
 	// them once; unlike Roots they know their files. nil = read now.
@@ -43,8 +43,9 @@ type Checker struct {
 	// FS is the node's file tree; nil = this machine: its files on Linux, its
 	// system store elsewhere.
 	FS fs.FS
-	// Files names other files than Go's list; the zero RootFiles is Go's list.
-	Files RootFiles
+	// CertFile and CertDir are SSL_CERT_FILE and SSL_CERT_DIR of the runtime's process,
+	// as [ReadRoots] takes them; "" = not set.
+	CertFile, CertDir string
 	// CA is PEM that this endpoint's registry configuration adds to the roots,
 	// as "ca" in a hosts.toml does; nil = none. PEM without a certificate is an
 	// error, because containerd fails the pull for it too.
@@ -56,21 +57,19 @@ type Checker struct {
 	// server asks for is offered, as crypto/tls does; nil = none. A pair that does
 	// not parse is an error, because containerd fails the pull for it too.
 	ClientPairs []ClientPair
-	// RuntimeStarted is when the runtime's process started. A root that reached
-	// the node's files later is not known to it, which CheckTLS then says. To be
-	// given to a tenth of a second: a start rounded down makes a store that was
-	// written just before it look younger. Zero = not known, not judged.
+	// RuntimeStarted is when the runtime's process started, exact to a tenth of a
+	// second. CheckTLS reports a root that reached the node's files later, because the
+	// runtime does not know it. Zero = not known, not judged.
 	RuntimeStarted time.Time
-	// SkipVerify says that the registry configuration switches verification off
-	// for this endpoint. It is reported as the hole that it is, the chain is
-	// judged all the same (as warnings), and without a verified chain nothing is
-	// decided, because nothing is sent.
+	// SkipVerify says that the registry configuration switches verification off for
+	// this endpoint. That is reported as a warning. The chain is judged all the same,
+	// as warnings; if it does not verify, the report is inconclusive and nothing is sent.
 	SkipVerify bool
 	// Seen is the memory that the checks of one diagnosis share; nil = none.
 	Seen *Seen
-	// OnSpare is given the connections of further hellos where all that was verified
-	// of the first holds for them, before Dial returns; the callee closes them. nil =
-	// they are closed. A caller who needs several connections saves handshakes.
+	// OnSpare is given, before Dial returns, each connection of a further hello whose
+	// server sent the chain that was verified for the first; the callee closes it. nil
+	// = they are closed. A caller who needs several connections saves handshakes.
 	OnSpare func(net.Conn)
 	// Keychain gives the credentials of CheckAccess; nil = anonymous. One that
 	// is also a [CredentialLister] gives all that the kubelet would try.
@@ -89,7 +88,7 @@ type Checker struct {
 	// HelloClassical. CheckAccess sends the first only.
 	Hellos []Hello
 	// AuditRights makes CheckAccess ask, after a read that worked, what more the
-	// identity would be granted: two or three token requests, see [AuditRights].
+	// identity would be granted: two or three token requests, which write nothing.
 	AuditRights bool
 	// UserAgent of the requests of CheckAccess; "" = "pullwalk".
 	UserAgent string
@@ -158,12 +157,14 @@ func (c *Checker) roots() (*Roots, error) {
 	}
 	if r == nil {
 		var err error
-		if r, err = c.Files.read(c.FS); err != nil {
+		if r, err = ReadRoots(c.FS, c.CertFile, c.CertDir); err != nil {
 			return nil, err
 		}
 	}
 	if r.Pool == nil {
-		r = &Roots{Pool: x509.NewCertPool(), Files: r.Files, origin: r.origin, name: r.name, fsys: r.fsys, modified: r.modified}
+		none := *r
+		none.Pool = x509.NewCertPool()
+		r = &none
 	}
 	if c.CA == nil {
 		return r, nil

@@ -7,7 +7,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"errors"
-	"sync"
 	"time"
 )
 
@@ -15,9 +14,9 @@ import (
 // configuration names them. It is never printed.
 type ClientPair struct {
 	Certificate []byte `json:"-"`
-	Key         []byte `json:"-"` // nil = in Certificate, too
-	// Parsed is the pair where it was parsed before; Certificate and Key are then
-	// not looked at. nil = parse them.
+	Key         []byte `json:"-"` // nil = the key is in Certificate
+	// Parsed is the pair, already parsed; Certificate and Key are then ignored. nil =
+	// parse them.
 	Parsed *tls.Certificate `json:"-"`
 	// Source names it in reports, as the file of the certificate; "" = "client
 	// certificate N", counted from 1.
@@ -51,9 +50,9 @@ func (p ClientPair) parse() (tls.Certificate, error) {
 	return tls.X509KeyPair(p.Certificate, p.Key)
 }
 
-// clientDemand is what a server said and got about a client certificate.
+// clientDemand is what a server said and got about a client certificate. Only the
+// goroutine that makes the handshake writes to it.
 type clientDemand struct {
-	mu       sync.Mutex
 	asked    bool
 	accepts  []string // names of the CAs that the server accepts, at most 4
 	had      int      // pairs that were there
@@ -64,8 +63,6 @@ type clientDemand struct {
 // answer chooses like crypto/tls with Config.Certificates: the first pair that
 // the server's words allow, else none (RFC 8446, 4.4.2: an empty list).
 func (d *clientDemand) answer(info *tls.CertificateRequestInfo, pairs []pair) *tls.Certificate {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.asked, d.had = true, len(pairs)
 	for _, raw := range info.AcceptableCAs[:min(len(info.AcceptableCAs), 4)] {
 		var rdn pkix.RDNSequence
@@ -85,15 +82,7 @@ func (d *clientDemand) answer(info *tls.CertificateRequestInfo, pairs []pair) *t
 	return &tls.Certificate{}
 }
 
-func (d *clientDemand) made() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.asked
-}
-
 func (d *clientDemand) offered() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.sent == nil {
 		return ""
 	}
@@ -109,7 +98,7 @@ const settleShare = 10
 // has seen its certificate, so that the refusal is the first thing to be read;
 // a server that agrees says nothing until it is asked.
 func (d *clientDemand) settle(ctx context.Context, conn *tls.Conn, version uint16, wait time.Duration) error {
-	if !d.made() || version < tls.VersionTLS13 {
+	if !d.asked || version < tls.VersionTLS13 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)

@@ -30,8 +30,8 @@ func (c Credential) String() string { return c.Source }
 // GoString keeps %#v from printing the secret.
 func (c Credential) GoString() string { return "tlsauth.Credential{" + c.Source + "}" }
 
-// CredentialLister gives all credentials that the kubelet would try for an
-// image, in its order. A keychain that is none counts as one credential.
+// CredentialLister lists all credentials that the kubelet would try for an image,
+// in its order. A keychain that is no CredentialLister counts as one credential.
 type CredentialLister interface {
 	Credentials(ctx context.Context, image string) ([]Credential, error)
 }

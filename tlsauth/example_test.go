@@ -30,7 +30,7 @@ func ExampleChecker_CheckTLS() {
 	for _, name := range []string{"example.com", "registry.corp.test"} {
 		rep, err := c.CheckTLS(context.Background(), addr, name)
 		if err != nil {
-			fmt.Println("senseless question:", err)
+			fmt.Println("invalid argument:", err)
 			return
 		}
 		fmt.Println(name, "held:", rep.Held())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -24,7 +25,7 @@ type look struct {
 	pairs   []pair
 	seen    *Seen
 	now     time.Time
-	clamped []*shake // made when the first hello was not answered at once
+	clamped []*attempt // made when the first hello was not answered at once
 }
 
 // endpoint is the host[:port] of findings; 443 goes without saying.
@@ -36,7 +37,7 @@ func (l *look) endpoint() string {
 }
 
 // found builds a finding about this endpoint.
-func (l *look) found(cause classify.Cause, summary string, s *shake, facts ...classify.Fact) classify.Finding {
+func (l *look) found(cause classify.Cause, summary string, s *attempt, facts ...classify.Fact) classify.Finding {
 	base := []classify.Fact{{Key: classify.FactAddress, Value: s.remote(l.address)}}
 	if s.hello != "" {
 		base = append(base, classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
@@ -46,8 +47,8 @@ func (l *look) found(cause classify.Cause, summary string, s *shake, facts ...cl
 	return f
 }
 
-// shake is one handshake with one hello.
-type shake struct {
+// attempt is one handshake with one hello.
+type attempt struct {
 	hello   Hello
 	spare   bool  // nobody goes on with this connection, so it may be read from
 	mss     int   // clamp of the segments, 0 = none
@@ -89,33 +90,41 @@ func (l *look) connectBy(ctx context.Context, dial func(ctx context.Context, net
 			}
 		}
 	}()
-	fail := func(err error) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		stage := &classify.StageError{Stage: classify.StageConnect, Endpoint: l.endpoint(), Address: l.address, Err: err}
-		var lookup *net.DNSError
-		if errors.As(err, &lookup) {
-			stage.Stage, stage.Endpoint, stage.Address = classify.StageLookup, l.name, ""
-		}
-		if errors.Is(context.Cause(dctx), errLimit) {
-			stage.Limit = limit
-		}
-		return stage
-	}
+	var r result
 	select {
-	case r := <-got:
-		if r.err != nil {
-			return nil, fail(r.err)
-		}
-		return r.conn, nil
+	case r = <-got:
 	case <-dctx.Done():
-		return nil, fail(dctx.Err())
+		r.err = dctx.Err()
 	}
+	switch {
+	case r.err == nil:
+		return r.conn, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	stage := &classify.StageError{Stage: classify.StageConnect, Endpoint: l.endpoint(), Address: l.address, Err: r.err}
+	var lookup *net.DNSError
+	if errors.As(r.err, &lookup) {
+		stage.Stage, stage.Endpoint, stage.Address = classify.StageLookup, l.name, ""
+	}
+	if errors.Is(context.Cause(dctx), errLimit) {
+		stage.Limit = limit
+	}
+	return nil, stage
+}
+
+// make dials and makes the handshake.
+func (s *attempt) make(ctx context.Context, l *look, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	raw, err := l.connectBy(ctx, dial)
+	if err != nil {
+		s.dialErr = err
+		return
+	}
+	s.run(ctx, l, raw)
 }
 
 // run makes the handshake on raw, which it closes unless it completes.
-func (s *shake) run(ctx context.Context, l *look, raw net.Conn) {
+func (s *attempt) run(ctx context.Context, l *look, raw net.Conn) {
 	limit := l.c.limit()
 	hctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
@@ -141,22 +150,22 @@ func (s *shake) run(ctx context.Context, l *look, raw net.Conn) {
 	}
 }
 
-func (s *shake) done() bool { return s.conn != nil }
+func (s *attempt) done() bool { return s.conn != nil }
 
 // certs are the certificates that are looked at, the leaf first.
-func (s *shake) certs() []*x509.Certificate {
+func (s *attempt) certs() []*x509.Certificate {
 	certs, _ := bounded(s.state.PeerCertificates)
 	return certs
 }
 
-// like says that what was judged of first holds for s, too, and that nothing was
+// like reports whether what was judged of first holds for s, too, and nothing was
 // read from its connection to see whether the server takes a client certificate.
-func (s *shake) like(first *shake) bool {
-	return !s.client.made() && slices.EqualFunc(s.certs(), first.certs(), (*x509.Certificate).Equal)
+func (s *attempt) like(first *attempt) bool {
+	return !s.client.asked && slices.EqualFunc(s.certs(), first.certs(), (*x509.Certificate).Equal)
 }
 
-// ended says that the caller's context, and nothing else, ended this handshake.
-func (s *shake) ended(ctx context.Context) bool {
+// ended reports whether the caller's context, and nothing else, ended this handshake.
+func (s *attempt) ended(ctx context.Context) bool {
 	if ctx.Err() == nil || s.done() {
 		return false
 	}
@@ -167,17 +176,17 @@ func (s *shake) ended(ctx context.Context) bool {
 	return errors.Is(s.err, ctx.Err())
 }
 
-func (s *shake) remote(fallback string) string {
+func (s *attempt) remote(fallback string) string {
 	if s.addr != "" {
 		return s.addr
 	}
 	return fallback
 }
 
-func (s *shake) handshake() Handshake {
+func (s *attempt) handshake() Handshake {
 	h := Handshake{
 		Hello: s.hello, Done: s.done(), ElapsedMS: s.elapsed.Milliseconds(),
-		ClientCertificateRequested: s.client.made(), ClientCertificate: s.client.offered(), SegmentSize: s.mss,
+		ClientCertificateRequested: s.client.asked, ClientCertificate: s.client.offered(), SegmentSize: s.mss,
 	}
 	if s.done() {
 		h.Version, h.Cipher = tls.VersionName(s.state.Version), tls.CipherSuiteName(s.state.CipherSuite)
@@ -199,37 +208,26 @@ const (
 )
 
 // clamp repeats the handshakes with small segments, all at once.
-func (l *look) clamp(ctx context.Context) []*shake {
+func (l *look) clamp(ctx context.Context) []*attempt {
 	if l.c.DialSegments == nil {
 		return nil
 	}
 	small := func(ctx context.Context, network, address string) (net.Conn, error) {
 		return l.c.DialSegments(ctx, network, address, clampedMSS)
 	}
-	shakes := make([]*shake, len(l.hellos))
-	done := make(chan struct{}, len(shakes))
+	attempts := make([]*attempt, len(l.hellos))
+	var all sync.WaitGroup
 	for i, h := range l.hellos {
-		s := &shake{hello: h, mss: clampedMSS}
-		shakes[i] = s
-		go func() {
-			defer func() { done <- struct{}{} }()
-			raw, err := l.connectBy(ctx, small)
-			if err != nil {
-				s.dialErr = err
-				return
+		s := &attempt{hello: h, mss: clampedMSS}
+		attempts[i] = s
+		all.Go(func() {
+			if s.make(ctx, l, small); s.conn != nil {
+				hangUp(s.conn)
 			}
-			s.run(ctx, l, raw)
-		}()
+		})
 	}
-	for range shakes {
-		<-done
-	}
-	for _, s := range shakes {
-		if s.conn != nil {
-			hangUp(s.conn)
-		}
-	}
-	return shakes
+	all.Wait()
+	return attempts
 }
 
 // ended is the reason of an inconclusive answer.

@@ -46,7 +46,7 @@ func TestHostileBundles(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r, err := ReadRoots(fstest.MapFS{"etc/ssl/certs/ca-certificates.crt": {Data: tt.data}})
+			r, err := ReadRoots(fstest.MapFS{"etc/ssl/certs/ca-certificates.crt": {Data: tt.data}}, "", "")
 			if tt.name == "over the bound" {
 				require.Error(t, err, "nothing is known of this store")
 				return

@@ -57,7 +57,7 @@ func (h *hosts) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 	if u.Scheme == "http" { // an anonymous token request to a realm that is in clear
 		conn, err := look.connect(ctx)
 		if refusedAddress(err) {
-			f := look.addressDenied(&shake{dialErr: err})
+			f := look.addressDenied(&attempt{dialErr: err})
 			return nil, &registry.UnreachedError{Findings: []classify.Finding{f}, Inconclusive: f.Summary}
 		}
 		return conn, err

@@ -1,6 +1,7 @@
 package tlsauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +17,14 @@ import (
 
 // The types of pull secrets; the kubelet passes over any other silently.
 const (
-	SecretDockerConfigJSON = "kubernetes.io/dockerconfigjson"
-	SecretDockercfg        = "kubernetes.io/dockercfg"
+	secretDockerConfigJSON = "kubernetes.io/dockerconfigjson"
+	secretDockercfg        = "kubernetes.io/dockercfg"
 )
 
 // PullSecret is a secret that a pod, or its service account, names.
 type PullSecret struct {
 	Name string `json:"name"`
-	Type string `json:"type"` // "" = SecretDockerConfigJSON
+	Type string `json:"type"` // of the Secret; "" = kubernetes.io/dockerconfigjson
 	Data []byte `json:"-"`    // of the key .dockerconfigjson or .dockercfg
 	// Missing says that the secret does not exist, at least not in the pod's own
 	// namespace. The kubelet goes on without it.
@@ -47,7 +48,7 @@ type Kubelet struct {
 	// FS is the node's file tree, for the kubelet's own files and the plugins'
 	// executables; nil = no node file is looked at.
 	FS fs.FS
-	// Dir is the kubelet's --root-dir; "" = [DefaultKubeletDir].
+	// Dir is the kubelet's --root-dir; "" = /var/lib/kubelet.
 	Dir string
 	// Home is HOME of the kubelet's process; "" = none.
 	Home string
@@ -134,11 +135,11 @@ func (k *Kubelet) Plan(ctx context.Context, image string) (*CredentialPlan, erro
 	if err != nil {
 		return nil, err
 	}
-	return k.plan(ctx, repository, k.RunPlugin), nil
+	return k.plan(runBy(ctx, k.RunPlugin), repository), nil
 }
 
-// plan asks plugins only with run; the context ends that.
-func (k *Kubelet) plan(ctx context.Context, repository string, run func(context.Context, PluginCall) ([]byte, error)) *CredentialPlan {
+// plan makes a plan; run nil = no plugin is run.
+func (k *Kubelet) plan(run func(p pluginConfig, dir, repository string) ([]entry, string, error), repository string) *CredentialPlan {
 	p := &CredentialPlan{Repository: repository, Offered: []string{}}
 	k.secrets(p)
 	k.node(p)
@@ -146,7 +147,7 @@ func (k *Kubelet) plan(ctx context.Context, repository string, run func(context.
 	if k.Providers != nil {
 		config = parseProviderConfig(k.Providers)
 	}
-	plugins{config: config, dir: k.PluginDir, fsys: k.FS, run: run, notRun: k.NotRun}.add(ctx, p)
+	plugins{config: config, dir: k.PluginDir, fsys: k.FS, run: run, notRun: k.NotRun}.add(p)
 	if k.Runtime != nil {
 		src := PlanSource{Kind: "runtime", Name: "the runtime's configuration", Matched: k.Runtime.matched(p.Repository), NearestMiss: k.Runtime.nearest(p.Repository)}
 		if len(p.credentials()) > 0 {
@@ -164,11 +165,6 @@ func (k *Kubelet) plan(ctx context.Context, repository string, run func(context.
 		p.Inconclusive = k.Unseen
 	}
 	return p
-}
-
-// known is a plan without a run of a plugin.
-func (k *Kubelet) known(repository string) *CredentialPlan {
-	return k.plan(context.Background(), repository, nil)
 }
 
 // String tells how many pull secrets there are, and nothing of what is in them.
@@ -200,7 +196,7 @@ func (k *Kubelet) Credentials(ctx context.Context, image string) ([]Credential, 
 // Resolve returns the first credential that is known without a run of a plugin,
 // [authn.Anonymous] if there is none.
 func (k *Kubelet) Resolve(target authn.Resource) (authn.Authenticator, error) {
-	p := k.known(dockerName(target.String()))
+	p := k.plan(nil, dockerName(target.String()))
 	for _, c := range p.credentials() {
 		return authn.FromConfig(c.Authn), nil
 	}
@@ -214,7 +210,7 @@ func (k *Kubelet) NearestMiss(image string) string {
 	if err != nil {
 		return ""
 	}
-	p := k.known(repository) // plugins ran for Credentials, if at all
+	p := k.plan(nil, repository) // plugins ran for Credentials, if at all
 	if len(p.credentials()) > 0 {
 		return ""
 	}
@@ -236,7 +232,7 @@ func (k *Kubelet) unknown(image string) string {
 	if err != nil {
 		return ""
 	}
-	return k.known(repository).Inconclusive
+	return k.plan(nil, repository).Inconclusive
 }
 
 // secrets matches all pull secrets as one: the kubelet adds them up before it
@@ -251,14 +247,14 @@ func (k *Kubelet) secrets(p *CredentialPlan) {
 		}
 		src := PlanSource{Kind: "pull-secret", Name: name}
 		form := newForm
-		if s.Type == SecretDockercfg {
+		if s.Type == secretDockercfg {
 			form = oldForm
 		}
 		switch {
 		case s.Missing:
 			src.Reason = "it does not exist in the pod's namespace; the pull goes on without it"
 			p.find(classify.IdentityPullSecretMissing, fmt.Sprintf("the pull secret %s does not exist in the pod's namespace, and the pull goes on without it", name))
-		case form == newForm && s.Type != "" && s.Type != SecretDockerConfigJSON:
+		case form == newForm && s.Type != "" && s.Type != secretDockerConfigJSON:
 			src.Reason = fmt.Sprintf("its type %q is none that the kubelet reads; it is passed over silently", classify.Redact(s.Type, 64))
 			p.find(classify.IdentityPullSecretInvalid, fmt.Sprintf("the pull secret %s has the type %q, which the kubelet passes over silently", name, classify.Redact(s.Type, 64)))
 		case len(s.Data) == 0:
@@ -296,8 +292,8 @@ func (k *Kubelet) node(p *CredentialPlan) {
 	}
 }
 
-// DefaultKubeletDir is where a kubelet keeps its state (--root-dir).
-const DefaultKubeletDir = "/var/lib/kubelet"
+// defaultKubeletDir is where a kubelet keeps its state (--root-dir).
+const defaultKubeletDir = "/var/lib/kubelet"
 
 // nodeFile is one place where the kubelet looks for credentials of the node.
 type nodeFile struct {
@@ -309,25 +305,17 @@ type nodeFile struct {
 // directory, in its working directory, below HOME and below the root; only when
 // none of these can be used, .dockercfg in the same way. The first that parses
 // is the only one that counts.
-func nodeFiles(dir, home string) []nodeFile {
-	if dir == "" {
-		dir = DefaultKubeletDir
-	}
-	var out []nodeFile
-	add := func(name string, form form) {
-		for _, f := range out {
-			if f.name == name {
-				return
+func nodeFiles(dir, home string) (out []nodeFile) {
+	add := func(form form, names ...string) {
+		for _, name := range names {
+			if f := (nodeFile{name, form}); !slices.Contains(out, f) {
+				out = append(out, f)
 			}
 		}
-		out = append(out, nodeFile{name, form})
 	}
-	for _, d := range []string{dir, "/", path.Join("/", home, ".docker"), "/.docker"} {
-		add(path.Join(d, "config.json"), newForm)
-	}
-	for _, d := range []string{dir, "/", path.Join("/", home), "/"} {
-		add(path.Join(d, ".dockercfg"), oldForm)
-	}
+	dir, home = cmp.Or(dir, defaultKubeletDir), path.Join("/", home)
+	add(newForm, path.Join(dir, "config.json"), "/config.json", path.Join(home, ".docker/config.json"), "/.docker/config.json")
+	add(oldForm, path.Join(dir, ".dockercfg"), "/.dockercfg", path.Join(home, ".dockercfg"), "/.dockercfg")
 	return out
 }
 

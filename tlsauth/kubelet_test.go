@@ -79,7 +79,7 @@ func TestKubeletPlan(t *testing.T) {
 			pullSecret("second", auths("registry.corp.test/team", "other.corp.test")),
 			{Name: "gone", Missing: true},
 			{Name: "opaque", Type: "Opaque", Data: []byte(auths("registry.corp.test"))},
-			{Name: "old", Type: SecretDockercfg, Data: []byte(`{"https://registry.corp.test/v1/": {"username": "old", "password": "s3cr3t"}}`)},
+			{Name: "old", Type: secretDockercfg, Data: []byte(`{"https://registry.corp.test/v1/": {"username": "old", "password": "s3cr3t"}}`)},
 			{Name: "wrong form", Data: []byte(`{"registry.corp.test": {"username": "old", "password": "s3cr3t"}}`)},
 		},
 		FS: node, providers: parseProviderConfig([]byte(providerYAML)), PluginDir: "/opt/plugins",

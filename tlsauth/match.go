@@ -15,7 +15,7 @@ import (
 // dockerHubKey is the key that images of docker.io fall back to.
 const dockerHubKey = "index.docker.io"
 
-// ofDockerHub tells whether a repository belongs to the default registry.
+// ofDockerHub reports whether a repository belongs to the default registry.
 func ofDockerHub(repository string) bool {
 	host, _, ok := strings.Cut(repository, "/")
 	if !ok {
@@ -94,7 +94,7 @@ func takeApart(s string) (pattern, bool) {
 
 func (p pattern) host() string { return strings.Join(p.labels, ".") }
 
-// matches tells whether a key of a pull secret applies to a repository: equal
+// matches reports whether a key of a pull secret applies to a repository: equal
 // ports, equally many host labels that match one by one as shell patterns, and
 // the key's path as a plain string prefix, which may end within a component.
 func matches(key, repository string) bool {

@@ -13,6 +13,9 @@ import (
 
 func subject(cert *x509.Certificate) string { return printName(cert.Subject, 256) }
 
+// maxName bounds the attributes of a name that are printed.
+const maxName = 32
+
 // printName is a name in the usual form. Package pkix takes quadratic time for a
 // name of very many attributes, of which the first ones are printed then.
 func printName(n pkix.Name, limit int) string {
@@ -21,7 +24,7 @@ func printName(n pkix.Name, limit int) string {
 		for i := range few {
 			few[i] = n.Names[i : i+1]
 		}
-		return classify.Redact(few.String(), limit-1) + "…"
+		return classify.Redact(few.String(), limit-3) + "…"
 	}
 	return classify.Redact(n.String(), limit)
 }
@@ -80,7 +83,7 @@ func nameOf(n pkix.Name) named {
 	return out
 }
 
-// roleWord tells whether a word of a CA's name says what the CA does, not whose
+// roleWord reports whether a word of a CA's name says what the CA does, not whose
 // it is.
 func roleWord(w string) bool {
 	switch w {
@@ -94,11 +97,11 @@ func roleWord(w string) bool {
 	return strings.TrimFunc(digits, unicode.IsDigit) == "" && len(w) <= 4
 }
 
-// saysRoot tells whether a CA calls itself a root: such a one is missing on the
+// saysRoot reports whether a CA calls itself a root: such a one is missing on the
 // node, not in what the server sends.
 func (n named) saysRoot() bool { return strings.Contains(n.cn, "root") }
 
-// saysBetween tells whether a CA calls itself an intermediate.
+// saysBetween reports whether a CA calls itself an intermediate.
 func (n named) saysBetween() bool {
 	for _, w := range strings.FieldsFunc(n.cn, func(r rune) bool { return !unicode.IsLetter(r) }) {
 		switch w {
@@ -109,8 +112,8 @@ func (n named) saysBetween() bool {
 	return false
 }
 
-// akin tells whether two names are of one owner's CAs.
-func (n named) akin(o named) bool {
+// sameOwner reports whether two names are of one owner's CAs.
+func (n named) sameOwner(o named) bool {
 	if n.organization != "" && n.organization == o.organization {
 		return true
 	}

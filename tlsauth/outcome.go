@@ -15,7 +15,7 @@ import (
 
 // finding says why a handshake failed. classical is that of the classical hello at
 // the same endpoint, nil unless it completed.
-func (s *shake) finding(l *look, classical *shake) classify.Finding {
+func (s *attempt) finding(l *look, classical *attempt) classify.Finding {
 	if s.dialErr != nil {
 		return classify.Error(s.dialErr)
 	}
@@ -36,7 +36,7 @@ func (s *shake) finding(l *look, classical *shake) classify.Finding {
 	}
 	f := classify.Error(stage)
 	f.Facts = append(slices.Clone(f.Facts), classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
-	if f.Fact(classify.FactAlert) != "" && s.client.made() {
+	if f.Fact(classify.FactAlert) != "" && s.client.asked {
 		f = s.client.refine(l, f)
 	}
 	f.Endpoint = l.endpoint()
@@ -59,7 +59,7 @@ func (s *shake) finding(l *look, classical *shake) classify.Finding {
 //	                  silent       done             silent           a middlebox that takes no split hello
 //	                  silent       silent           done             lost on the way to the node
 //	                  silent       silent           silent           not a matter of size
-func (l *look) path(s, classical *shake) *classify.Finding {
+func (l *look) path(s, classical *attempt) *classify.Finding {
 	for _, c := range l.clamped {
 		if c.hello != s.hello || !c.done() {
 			continue
@@ -84,7 +84,7 @@ func (l *look) path(s, classical *shake) *classify.Finding {
 const fullSegment = 1460
 
 // chainSize is how many bytes of certificates came.
-func (s *shake) chainSize() int {
+func (s *attempt) chainSize() int {
 	n := 0
 	for _, c := range s.state.PeerCertificates {
 		n += len(c.Raw)
@@ -96,8 +96,6 @@ func (s *shake) chainSize() int {
 // demanded. Before TLS 1.3 there was no alert for one that did not come: servers
 // sent bad_certificate or handshake_failure.
 func (d *clientDemand) refine(l *look, f classify.Finding) classify.Finding {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	alert := f.Fact(classify.FactAlert)
 	accepts := ""
 	if len(d.accepts) > 0 {
@@ -126,7 +124,7 @@ func (d *clientDemand) refine(l *look, f classify.Finding) classify.Finding {
 
 // refusal is the finding for a word that came after the handshake, nil if none
 // did: a close or a reset without an alert has other reasons as well.
-func (s *shake) refusal(l *look) *classify.Finding {
+func (s *attempt) refusal(l *look) *classify.Finding {
 	if s.refused == nil {
 		return nil
 	}
@@ -141,14 +139,14 @@ func (s *shake) refusal(l *look) *classify.Finding {
 	return &f
 }
 
-// refusedAddress tells whether an error is our own refusal.
+// refusedAddress reports whether an error is our own refusal.
 func refusedAddress(err error) bool {
 	var d *registry.DeniedError
 	return errors.As(err, &d)
 }
 
 // addressDenied is the finding for it: a warning, because nothing was seen.
-func (l *look) addressDenied(s *shake) classify.Finding {
+func (l *look) addressDenied(s *attempt) classify.Finding {
 	f := l.found(classify.EndpointAddressDenied, "not asked, because the name leads to a link-local or platform address", s).WithError(s.dialErr)
 	f.Severity = classify.SeverityWarn
 	return f

@@ -41,18 +41,27 @@ type plugins struct {
 	config *providerConfig
 	dir    string
 	fsys   fs.FS // to look at the executables, nil = not done
-	run    func(ctx context.Context, call PluginCall) ([]byte, error)
+	run    func(p pluginConfig, dir, repository string) (entries []entry, remark string, err error)
 	notRun string // why run is nil, where somebody wanted them to be run
 }
 
-// call runs a plugin about a repository and reads its answer. An error of the
-// caller's context comes as it is, the plugin's own as a *pluginError.
-func (n plugins) call(ctx context.Context, p pluginConfig, repository string) ([]entry, string, error) {
+// runBy returns how a plugin is run, about a repository, and its answer read. An error
+// of ctx comes as it is, the plugin's own as a *pluginError.
+func runBy(ctx context.Context, run func(ctx context.Context, call PluginCall) ([]byte, error)) func(p pluginConfig, dir, repository string) ([]entry, string, error) {
+	if run == nil {
+		return nil
+	}
+	return func(p pluginConfig, dir, repository string) ([]entry, string, error) {
+		return p.run(ctx, run, dir, repository)
+	}
+}
+
+func (p pluginConfig) run(ctx context.Context, run func(ctx context.Context, call PluginCall) ([]byte, error), dir, repository string) ([]entry, string, error) {
 	input, _ := json.Marshal(map[string]string{"kind": "CredentialProviderRequest", "apiVersion": p.APIVersion, "image": repository})
-	call := PluginCall{Path: path.Join(n.dir, p.Name), Args: p.Args, Env: p.Env, Input: input}
+	call := PluginCall{Path: path.Join(dir, p.Name), Args: p.Args, Env: p.Env, Input: input}
 	limited, cancel := context.WithTimeoutCause(ctx, pluginLimit, errPluginLimit)
 	defer cancel()
-	raw, err := within(limited, func() ([]byte, error) { return n.run(limited, call) })
+	raw, err := within(limited, func() ([]byte, error) { return run(limited, call) })
 	switch {
 	case err == nil:
 		return p.answer(raw)
@@ -141,7 +150,7 @@ func (p pluginConfig) answer(raw []byte) (entries []entry, remark string, err er
 }
 
 // add completes a plan with what the plugins give.
-func (n plugins) add(ctx context.Context, p *CredentialPlan) {
+func (n plugins) add(p *CredentialPlan) {
 	if n.config == nil {
 		return
 	}
@@ -156,7 +165,7 @@ func (n plugins) add(ctx context.Context, p *CredentialPlan) {
 			src.NearestMiss, src.Reason = nearest, "matchImages does not cover the image"
 		} else {
 			src.Matched, src.Hosts = []string{by}, sourceHosts(plugin.Name, p.Repository)
-			all.entries = append(all.entries, n.ask(ctx, p, plugin, &src)...)
+			all.entries = append(all.entries, n.ask(p, plugin, &src)...)
 		}
 		p.Sources = append(p.Sources, src)
 	}
@@ -165,7 +174,7 @@ func (n plugins) add(ctx context.Context, p *CredentialPlan) {
 }
 
 // ask runs one plugin that matches, if it can be run.
-func (n plugins) ask(ctx context.Context, p *CredentialPlan, plugin pluginConfig, src *PlanSource) []entry {
+func (n plugins) ask(p *CredentialPlan, plugin pluginConfig, src *PlanSource) []entry {
 	if plugin.ServiceAccount {
 		src.Reason = "it works with a token of the pod's service account, which only the kubelet can make"
 		if len(plugin.Needs) > 0 {
@@ -187,7 +196,7 @@ func (n plugins) ask(ctx context.Context, p *CredentialPlan, plugin pluginConfig
 		p.Inconclusive = "provider " + src.Name + ": " + src.Reason
 		return nil
 	}
-	entries, remark, err := n.call(ctx, plugin, p.Repository)
+	entries, remark, err := n.run(plugin, n.dir, p.Repository)
 	if err != nil {
 		src.Reason = err.Error()
 		if own := (*pluginError)(nil); errors.As(err, &own) {

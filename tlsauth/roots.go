@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"runtime"
@@ -64,24 +65,17 @@ type origin struct {
 	since time.Time // the oldest modification of a file that holds it; zero = not from a file
 }
 
-// RootFiles are the values of SSL_CERT_FILE and SSL_CERT_DIR in the runtime's
-// environment. The zero RootFiles is Go's own list.
-type RootFiles struct {
-	File string // replaces the list of bundles; "" = the list
-	Dir  string // replaces the list of directories, separated by colons; "" = the list
-}
-
 // ReadRoots reads the roots of a node as a runtime written in Go reads them on
-// Linux, from the node's file tree; nil = this machine, where it is the system
-// store on anything but Linux. A node without any root is no error: then no
-// certificate verifies. An error means that files exist, none of them could be
-// read, and so nothing is known.
-func ReadRoots(fsys fs.FS) (*Roots, error) { return RootFiles{}.Read(fsys) }
-
-// Read is [ReadRoots] with the files of f instead of Go's list.
-func (f RootFiles) Read(fsys fs.FS) (*Roots, error) { return f.read(fsys) }
-
-func (f RootFiles) read(fsys fs.FS) (*Roots, error) {
+// Linux: the first bundle that can be read, then every file of the known
+// directories (root_linux.go of crypto/x509). fsys is the node's file tree; nil =
+// this machine, where it is the system store on anything but Linux.
+//
+// file and dir are SSL_CERT_FILE and SSL_CERT_DIR of the runtime's process, which
+// replace Go's bundles and directories; dir is separated by colons. "" = Go's own.
+//
+// A node without any root is no error: then no certificate verifies. An error means
+// that files exist and that none of them could be read.
+func ReadRoots(fsys fs.FS, file, dir string) (*Roots, error) {
 	if fsys == nil {
 		if runtime.GOOS != "linux" {
 			pool, err := x509.SystemCertPool()
@@ -94,11 +88,11 @@ func (f RootFiles) read(fsys fs.FS) (*Roots, error) {
 	}
 	r := &Roots{Pool: x509.NewCertPool(), origin: make(map[[sha256.Size]byte]origin), modified: make(map[string]time.Time), fsys: fsys}
 	files, dirs := bundles, directories
-	if f.File != "" {
-		files = []string{f.File}
+	if file != "" {
+		files = []string{file}
 	}
-	if f.Dir != "" {
-		dirs = strings.Split(f.Dir, ":")
+	if dir != "" {
+		dirs = strings.Split(dir, ":")
 	}
 	for _, file := range files {
 		if r.readFile(fsys, inTree(file)) {
@@ -216,15 +210,15 @@ func eachCertificate(data []byte, add func(*x509.Certificate)) {
 
 // with returns r and the certificates of more, which file names.
 func (r *Roots) with(more []byte, file string) (*Roots, error) {
-	out := &Roots{Pool: r.Pool.Clone(), Files: slices.Clone(r.Files), Unreadable: r.Unreadable, name: r.name, fsys: r.fsys, modified: r.modified}
-	out.origin = make(map[[sha256.Size]byte]origin, len(r.origin)+1)
-	for sum, o := range r.origin {
-		out.origin[sum] = o
+	out := *r
+	out.Pool, out.Files, out.origin = r.Pool.Clone(), slices.Clone(r.Files), maps.Clone(r.origin)
+	if out.origin == nil {
+		out.origin = map[[sha256.Size]byte]origin{}
 	}
 	if out.add(more, origin{file: file}) == 0 {
 		return nil, fmt.Errorf("tlsauth: %s holds no certificate in PEM", file)
 	}
-	return out, nil
+	return &out, nil
 }
 
 // file returns where a root came from.
@@ -250,7 +244,7 @@ func (r *Roots) describe() string {
 	return strings.Join(names, ", ")
 }
 
-// knows tells whether a root has this subject, whatever its key. Subjects is
+// knows reports whether a root has this subject, whatever its key. Subjects is
 // deprecated because it leaves out a system store; then "no" only makes a
 // finding less specific.
 func (r *Roots) knows(subject []byte) bool {
@@ -258,9 +252,9 @@ func (r *Roots) knows(subject []byte) bool {
 	return slices.ContainsFunc(r.Pool.Subjects(), func(s []byte) bool { return bytes.Equal(s, subject) })
 }
 
-// kin returns the subject of a trusted root of the same owner as issuer, "" if
+// ofOwner returns the subject of a trusted root of the same owner as issuer, "" if
 // there is none.
-func (r *Roots) kin(issuer named) string {
+func (r *Roots) ofOwner(issuer named) string {
 	//lint:ignore SA1019 the pool of a caller can be searched in no other way
 	for _, raw := range r.Pool.Subjects() {
 		var rdn pkix.RDNSequence
@@ -269,7 +263,7 @@ func (r *Roots) kin(issuer named) string {
 		}
 		var n pkix.Name
 		n.FillFromRDNSequence(&rdn)
-		if issuer.akin(nameOf(n)) {
+		if issuer.sameOwner(nameOf(n)) {
 			return n.String()
 		}
 	}
@@ -294,14 +288,13 @@ var trustTools = []trustTool{
 	{"update-ca-certificates", "usr/sbin/update-ca-certificates", []string{"usr/share/pki/trust", "etc/pki/trust"}, "/etc/ssl/"},
 }
 
-// Unmanaged says that a root, by its fingerprint as in [TLSReport.RootSHA256],
-// stands in the node's trust store and in none of the files that the
-// distribution's tool builds the store from. It names the tool, and is "" where
-// the root is accounted for, did not come from the store's files, or where the
-// tool's inputs are not understood: they must account for at least half of the
-// store. A root that was given to the tool by hand looks like any other.
+// Unmanaged returns the distribution's tool that builds the node's trust store, if a
+// root stands in the store and in none of the tool's inputs: its next run takes the
+// root away. rootSHA256 is the fingerprint as in [TLSReport.RootSHA256]. "" = the root
+// is accounted for, is not from the store, or nothing is known: the inputs must
+// account for at least half of the store.
 //
-// It reads some hundred small files at every call.
+// Each call reads some hundred small files.
 func (r *Roots) Unmanaged(rootSHA256 string) (tool string) {
 	sum, ok := fingerprint(rootSHA256)
 	if r == nil || r.fsys == nil || !ok {

@@ -16,7 +16,8 @@ const maxSeen = 256
 
 // Seen remembers, over several checks, what the endpoints of a pull presented:
 // the CA certificates that one of them sends and another forgot, who signs for
-// whom, and what the clocks of verified hosts say. The zero Seen is empty and
+// whom, and what the clocks of verified hosts say. Checks that share a Seen also
+// share a bound on how many chains are verified at once. The zero Seen is empty and
 // ready; it may be used by several goroutines at once. It holds no secret.
 type Seen struct {
 	mu     sync.Mutex

@@ -111,12 +111,12 @@ func (t *trial) incomplete() *problem {
 		cause: classify.TLSMissingIntermediate, certainty: classify.CertaintyLikely, others: []classify.Cause{classify.TLSUnknownAuthority},
 		summary: fmt.Sprintf("the endpoint does not send the certificate of the issuer %q, and this node has no root of that name", printName(top.Issuer, 128)),
 	}
-	kin := t.roots.kin(issuer)
+	relative := t.roots.ofOwner(issuer)
 	switch {
 	case issuer.saysRoot():
 		return nil
-	case kin != "" && (top == leaf || issuer.saysBetween()):
-		p.summary += fmt.Sprintf(", only one of its owner: %q", classify.Redact(kin, 128))
+	case relative != "" && (top == leaf || issuer.saysBetween()):
+		p.summary += fmt.Sprintf(", only one of its owner: %q", classify.Redact(relative, 128))
 		if !issuer.saysBetween() && len(leaf.IssuingCertificateURL) == 0 {
 			p.certainty = classify.CertaintyPossible
 		}

@@ -7,11 +7,12 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/judge"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
-// pull is one image under diagnosis.
-type pull struct {
+// imageRun is one image under diagnosis.
+type imageRun struct {
 	*diagnosis
 	ref      endpoints.Reference
 	company  *company
@@ -28,12 +29,12 @@ type pull struct {
 	identity  string
 }
 
-func (d *diagnosis) newPull(ref endpoints.Reference) *pull {
-	return &pull{diagnosis: d, ref: ref, over: make(chan struct{}), identity: "anonymous"}
+func (d *diagnosis) newPull(ref endpoints.Reference) *imageRun {
+	return &imageRun{diagnosis: d, ref: ref, over: make(chan struct{}), identity: "anonymous"}
 }
 
 // run walks the sources in the runtime's order and gathers the result.
-func (d *pull) run(ctx context.Context, c configured) *Result {
+func (d *imageRun) run(ctx context.Context, c configured) *Result {
 	findings, err := c.findings, c.err
 	d.told = c.told
 	var sources []*source
@@ -63,7 +64,7 @@ func (d *pull) run(ctx context.Context, c configured) *Result {
 		if s.digest != "" {
 			d.pullByDigest(ctx, sources, s.digest)
 		}
-		if slices.ContainsFunc(sources, (*source).serves) && !d.unsure {
+		if slices.ContainsFunc(sources, func(s *source) bool { return judge.Serves(s.log()) }) && !d.unsure {
 			break
 		}
 	}
@@ -80,12 +81,16 @@ func (d *pull) run(ctx context.Context, c configured) *Result {
 		s.recordSettings(nil)
 	}
 	d.finishChecks(ctx, sources)
-	return d.result(ctx, sources)
+	proofs := make([]*Proof, len(sources))
+	for i, s := range sources {
+		proofs[i] = s.proof
+	}
+	return d.result(d.log(ctx, sources), proofs)
 }
 
 // pullByDigest walks the sources that serve content and resolve no tag: the
 // runtime asks them for manifests and blobs as soon as another has resolved it.
-func (d *pull) pullByDigest(ctx context.Context, sources []*source, digest string) {
+func (d *imageRun) pullByDigest(ctx context.Context, sources []*source, digest string) {
 	for _, s := range sources {
 		if !s.pullOnly {
 			continue
@@ -96,7 +101,7 @@ func (d *pull) pullByDigest(ctx context.Context, sources []*source, digest strin
 	}
 }
 
-func (d *pull) setIdentity(info tlsauth.CredentialInfo) {
+func (d *imageRun) setIdentity(info tlsauth.CredentialInfo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.identity = info.Source
@@ -106,20 +111,20 @@ func (d *pull) setIdentity(info tlsauth.CredentialInfo) {
 }
 
 // imageRef is the image as the runtime reads it, before anything was asked.
-func (d *pull) imageRef() ImageRef {
+func (d *imageRun) imageRef() ImageRef {
 	return ImageRef{
 		Given: d.ref.Given, Reference: d.ref.String(), Registry: d.ref.Registry, Repository: d.ref.Repository,
 		Tag: d.ref.Tag, Digest: d.ref.Digest, Platform: d.platform.String(),
 	}
 }
 
-func (d *pull) countManifest() {
+func (d *imageRun) countManifest() {
 	d.mu.Lock()
 	d.manifests++
 	d.mu.Unlock()
 }
 
-func (d *pull) manifestsSent() int {
+func (d *imageRun) manifestsSent() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.manifests
