@@ -48,7 +48,6 @@ type trial struct {
 const (
 	maxChain      = 16       // certificates that are looked at
 	maxChainBytes = 64 << 10 // of those together, but always the leaf
-	maxName       = 32       // attributes of a name that are printed
 	maxVerify     = 32       // chains built for one trial
 	maxSignatures = 300      // signatures checked for one trial besides
 )

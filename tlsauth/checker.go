@@ -88,7 +88,7 @@ type Checker struct {
 	// HelloClassical. CheckAccess sends the first only.
 	Hellos []Hello
 	// AuditRights makes CheckAccess ask, after a read that worked, what more the
-	// identity would be granted: two or three token requests, see [AuditRights].
+	// identity would be granted: two or three token requests, which write nothing.
 	AuditRights bool
 	// UserAgent of the requests of CheckAccess; "" = "pullwalk".
 	UserAgent string

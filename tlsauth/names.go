@@ -13,6 +13,9 @@ import (
 
 func subject(cert *x509.Certificate) string { return printName(cert.Subject, 256) }
 
+// maxName bounds the attributes of a name that are printed.
+const maxName = 32
+
 // printName is a name in the usual form. Package pkix takes quadratic time for a
 // name of very many attributes, of which the first ones are printed then.
 func printName(n pkix.Name, limit int) string {

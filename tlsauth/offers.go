@@ -4,15 +4,19 @@ import (
 	"context"
 	"crypto/pbkdf2"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
@@ -136,23 +140,22 @@ func (o Offer) exchanged(res registry.TokenResult) CredentialInfo {
 
 // ForRuntime returns the offer as a runtime sends it: kinds of credentials that
 // it ignores are taken out and named in Info.Ignored. runtime is the name of the
-// process ("containerd", "k3s", "rke2", "crio", "dockerd"); any other name, and
-// "", changes nothing.
+// process ("containerd", "k3s", "rke2", "crio", "podman", "dockerd"); any other name,
+// and "", changes nothing.
 //
-//	                   containerd        CRI-O     cri-dockerd
-//	user and password  sent              sent      sent
-//	identity token     refresh by POST   ignored   refresh by POST
-//	registry token     ignored           ignored   sent
+//	                   containerd        CRI-O, podman   cri-dockerd
+//	user and password  sent              sent            sent
+//	identity token     refresh by POST   ignored         refresh by POST
+//	registry token     ignored           ignored         sent
 func (o Offer) ForRuntime(runtime string) Offer {
-	identity := runtime == "crio"
-	registry := identity || slices.Contains([]string{"containerd", "k3s", "k3s-server", "k3s-agent", "rke2"}, runtime)
+	sends := noderuntime.Of(runtime, "")
 	secret, info := o.secret(), o.Info
 	info.Ignored = slices.Clip(info.Ignored)
-	if identity && secret.IdentityToken != "" {
+	if !sends.IdentityToken && secret.IdentityToken != "" {
 		secret.IdentityToken = ""
 		info.Ignored = append(info.Ignored, "identity token")
 	}
-	if registry && secret.RegistryToken != "" {
+	if !sends.RegistryToken && secret.RegistryToken != "" {
 		secret.RegistryToken = ""
 		info.Ignored = append(info.Ignored, "registry token")
 	}
@@ -177,6 +180,60 @@ func (o Offer) Digest(salt []byte) string {
 		return ""
 	}
 	return hex.EncodeToString(sum)
+}
+
+// maxSecret bounds what is looked into for dates.
+const maxSecret = 64 << 10
+
+// lifetime reads when a secret was issued and when it ends, where it says so
+// itself: a JSON Web Token (the refresh tokens of Azure, the access tokens of
+// Google and GitLab), or the base64 JSON that Amazon ECR gives out as a password.
+// Nothing is verified: a wrong claim changes a sentence, not a verdict. Zero
+// times = not said.
+func lifetime(secret string) (issued, expires time.Time) {
+	if secret == "" || len(secret) > maxSecret {
+		return time.Time{}, time.Time{}
+	}
+	var doc struct {
+		IssuedAt   float64 `json:"iat"`
+		Expires    float64 `json:"exp"`
+		Expiration float64 `json:"expiration"` // ECR: seconds
+	}
+	payload := secret
+	if parts := strings.Split(secret, "."); len(parts) == 3 {
+		payload = parts[1]
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(payload, "="))
+	if err != nil {
+		if raw, err = base64.StdEncoding.DecodeString(payload); err != nil {
+			return time.Time{}, time.Time{}
+		}
+	}
+	if json.Unmarshal(raw, &doc) != nil {
+		return time.Time{}, time.Time{}
+	}
+	if doc.Expires == 0 {
+		doc.Expires = doc.Expiration
+	}
+	return instant(doc.IssuedAt), instant(doc.Expires)
+}
+
+// instant is a number of seconds since 1970, zero if it is no sensible one.
+func instant(s float64) time.Time {
+	if !(s > 946684800 && s < 7258118400) { // the years 2000 and 2200; also not NaN
+		return time.Time{}
+	}
+	return time.Unix(int64(s), 0).UTC()
+}
+
+// dates completes how a credential may be spoken of.
+func dates(i *CredentialInfo, secret registry.Credential) {
+	for _, s := range []string{secret.RegistryToken, secret.IdentityToken, secret.Password} {
+		if s != "" {
+			i.IssuedAt, i.ExpiresAt = lifetime(s)
+			return
+		}
+	}
 }
 
 // constantUsers are user names that say which kind of secret stands beside them.

@@ -138,17 +138,17 @@ func TestOnce(t *testing.T) {
 		{"touch", []string{"-creds", creds, w.Image()}, exitOK, `"pull": "touch"`, ""},
 		{"nobody", []string{w.Image()}, exitFailed, `"identity.`, ""},
 		{"no such tag", []string{"-creds", creds, w.MissingTag()}, exitFailed, `"image.manifest-unknown"`, ""},
-		{"of another registry", []string{"-registries", "registry.corp.test, other.corp.test:5000", w.Image()}, exitSenseless, "", "not diagnosed by this agent"},
-		{"no image", nil, exitSenseless, "", "usage: agent"},
-		{"two images", []string{w.Image(), w.Image()}, exitSenseless, "", "usage: agent"},
-		{"unknown flag", []string{"-no-such-flag", w.Image()}, exitSenseless, "", "no-such-flag"},
-		{"bad reference", []string{"registry.corp.test/Team/app"}, exitSenseless, "", "registry.corp.test/Team/app"},
-		{"a reference without a usable host", []string{"registry.corp.test:99999/team/app"}, exitSenseless, "", "99999"},
-		{"bad mode", []string{"-pull", "gently", w.Image()}, exitSenseless, "", "none of touch"},
-		{"bad budget", []string{"-budget", "-1s", w.Image()}, exitSenseless, "", "budget"},
-		{"no host root", []string{"-host-root", filepath.Join(root, "gone"), w.Image()}, exitSenseless, "", "gone"},
-		{"no credentials", []string{"-creds", filepath.Join(root, "gone.json"), w.Image()}, exitSenseless, "", "gone.json"},
-		{"credentials that are none", []string{"-creds", put(t, root, "bad.json", "user:"+lab.Password), w.Image()}, exitSenseless, "", "invalid JSON"},
+		{"of another registry", []string{"-registries", "registry.corp.test, other.corp.test:5000", w.Image()}, exitInvalid, "", "not diagnosed by this agent"},
+		{"no image", nil, exitInvalid, "", "usage: agent"},
+		{"two images", []string{w.Image(), w.Image()}, exitInvalid, "", "usage: agent"},
+		{"unknown flag", []string{"-no-such-flag", w.Image()}, exitInvalid, "", "no-such-flag"},
+		{"bad reference", []string{"registry.corp.test/Team/app"}, exitInvalid, "", "registry.corp.test/Team/app"},
+		{"a reference without a usable host", []string{"registry.corp.test:99999/team/app"}, exitInvalid, "", "99999"},
+		{"bad mode", []string{"-pull", "gently", w.Image()}, exitInvalid, "", "none of touch"},
+		{"bad budget", []string{"-budget", "-1s", w.Image()}, exitInvalid, "", "budget"},
+		{"no host root", []string{"-host-root", filepath.Join(root, "gone"), w.Image()}, exitInvalid, "", "gone"},
+		{"no credentials", []string{"-creds", filepath.Join(root, "gone.json"), w.Image()}, exitInvalid, "", "gone.json"},
+		{"credentials that are none", []string{"-creds", put(t, root, "bad.json", "user:"+lab.Password), w.Image()}, exitInvalid, "", "invalid JSON"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestOnce(t *testing.T) {
 			require.Contains(t, out.String(), tt.stdout)
 			require.Contains(t, errs.String(), tt.stderr)
 			noSecret(t, w, out.String(), errs.String())
-			if tt.code == exitSenseless {
+			if tt.code == exitInvalid {
 				require.Empty(t, out.String())
 				return
 			}
@@ -403,7 +403,7 @@ func TestBounds(t *testing.T) {
 // An agent that cannot see its node says so when it starts, not at each question.
 func TestServeNothing(t *testing.T) {
 	var out, errs bytes.Buffer
-	require.Equal(t, exitSenseless, run(t.Context(), []string{"-host-root", filepath.Join(t.TempDir(), "gone")}, &out, &errs))
+	require.Equal(t, exitInvalid, run(t.Context(), []string{"-host-root", filepath.Join(t.TempDir(), "gone")}, &out, &errs))
 	require.Contains(t, errs.String(), "gone")
 
 	ctx, cancel := context.WithCancel(t.Context())

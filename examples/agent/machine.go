@@ -20,8 +20,8 @@ type machine struct {
 	registries []string // whose images are diagnosed; nil = all
 }
 
-// senseless is a question that no node could answer.
-type senseless struct{ error }
+// invalidQuestion is one that no node could answer.
+type invalidQuestion struct{ error }
 
 // unwelcome is a question that this agent may not answer.
 type unwelcome struct{ error }
@@ -29,7 +29,7 @@ type unwelcome struct{ error }
 // diagnose answers a request: one result per image, in their order.
 func (m machine) diagnose(ctx context.Context, req agentclient.Request) ([]*pullwalk.Result, error) {
 	if err := req.Check(); err != nil {
-		return nil, senseless{err}
+		return nil, invalidQuestion{err}
 	}
 	for _, image := range req.Images {
 		if err := m.allowed(image); err != nil {
@@ -47,7 +47,7 @@ func (m machine) diagnose(ctx context.Context, req agentclient.Request) ([]*pull
 		if unseen := m.seen(); unseen != nil {
 			return nil, unseen
 		}
-		return nil, senseless{err}
+		return nil, invalidQuestion{err}
 	}
 	return results, nil
 }
@@ -75,7 +75,7 @@ func (m machine) view() pullwalk.Node {
 func (m machine) allowed(image string) error {
 	ref, err := endpoints.ParseReference(image)
 	if err != nil {
-		return senseless{err}
+		return invalidQuestion{err}
 	}
 	if m.registries != nil && !slices.Contains(m.registries, ref.Registry) {
 		return unwelcome{fmt.Errorf("images of %s are not diagnosed by this agent", classify.Redact(ref.Registry, 200))}

@@ -117,6 +117,6 @@ func TestLeastPrivilege(t *testing.T) {
 	require.NotContains(t, attacked.Vantage.Identity, dir)
 
 	code, stdout, stderr = look("")
-	require.Equal(t, exitSenseless, code, "%s %s", stdout, stderr)
+	require.Equal(t, exitInvalid, code, "%s %s", stdout, stderr)
 	require.True(t, strings.Contains(stderr, "permission denied"), stderr)
 }

@@ -28,7 +28,7 @@ import (
 const (
 	exitOK           = 0
 	exitFailed       = 1
-	exitSenseless    = 2
+	exitInvalid    = 2
 	exitInconclusive = 3
 )
 
@@ -65,19 +65,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		return exitSenseless
+		return exitInvalid
 	case flags.NArg() != 1:
 		flags.Usage()
-		return exitSenseless
+		return exitInvalid
 	}
 	opts := &pullwalk.Options{Budget: *budget, Platform: *platform, NodeCredentials: *nodeOwn, RunPlugins: *plugins}
 	switch {
 	case *complete && *connect:
 		fmt.Fprintln(stderr, "probe: -complete and -connect exclude each other")
-		return exitSenseless
+		return exitInvalid
 	case *asJSON && *asMD:
 		fmt.Fprintln(stderr, "probe: -json and -markdown exclude each other")
-		return exitSenseless
+		return exitInvalid
 	case *complete:
 		opts.Pull = pullwalk.Complete
 	case *connect:
@@ -93,11 +93,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	res, err := diagnose(ctx, flags.Arg(0), *creds, *events, opts)
 	if err != nil {
 		fmt.Fprintln(stderr, "probe:", err)
-		return exitSenseless
+		return exitInvalid
 	}
 	if err := print(stdout, res, *asJSON, *asMD); err != nil {
 		fmt.Fprintln(stderr, "probe:", err)
-		return exitSenseless
+		return exitInvalid
 	}
 	if *explain && !*asJSON { // JSON has them
 		for _, d := range res.Decisions {

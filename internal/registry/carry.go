@@ -41,17 +41,15 @@ func (w *Walk) carry(r *Report, req *http.Request, hop int) {
 
 // authorizes says whether the runtime sends Authorization with this request: always
 // first, and after redirects as long as none led to a host that net/http sends it not
-// to. When one did, containerd's hook still adds it at a host that challenged before
-// (core/remotes/docker, request.do), docker's transport at the registry's own API,
-// and CRI-O nowhere.
+// to. When one did, [Client].Returns decides.
 func (w *Walk) authorizes(r *Report, u *url.URL, hop int) bool {
 	base := w.Origin()
 	switch {
 	case hop == 1 || !r.asked.left:
 		return true
-	case w.Way == WayDocker:
+	case w.Client.Returns == ReturnsAPI:
 		return SameOrigin(u, base) && strings.Contains(u.Path, "/v2/")
-	case w.Way == WayCRIO:
+	case w.Client.Returns == ReturnsNever:
 		return false
 	}
 	return strings.EqualFold(u.Host, base.Host)
@@ -61,5 +59,5 @@ func (w *Walk) authorizes(r *Report, u *url.URL, hop int) bool {
 // with the credential of the image: it asks the registry again, and its hook then
 // authorizes at the target. Nothing of ours goes there.
 func (w *Walk) challenged(r *Report) bool {
-	return r.Status == http.StatusUnauthorized && r.Hop > 1 && !r.authorized && !w.Way.Pings() && usable(r.challenges)
+	return r.Status == http.StatusUnauthorized && r.Hop > 1 && !r.authorized && !w.Client.IgnoresTargets && usable(r.challenges)
 }

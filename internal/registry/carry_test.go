@@ -13,10 +13,14 @@ import (
 func TestAuthorizationAfterAStranger(t *testing.T) {
 	t.Parallel()
 	d := Descriptor{Digest: sum("layer"), Size: 5}
-	for way, want := range map[Way][2]bool{"": {true, true}, WayContainerd: {true, true}, WayDocker: {true, false}, WayCRIO: {false, false}} {
+	for _, tt := range []struct {
+		way  Client
+		want [2]bool
+	}{{Client{}, [2]bool{true, true}}, {likeDocker, [2]bool{true, false}}, {likeCRIO, [2]bool{false, false}}} {
+		way, want := tt.way, tt.want
 		for i, back := range []string{"https://registry.corp.test/v2/back", "https://registry.corp.test/back"} {
 			w := newWalk(t, image)
-			w.Way, w.Authorization = way, "Bearer s3cr3t"
+			w.Client, w.Authorization = way, "Bearer s3cr3t"
 			seen := map[string]bool{}
 			rt := roundTrip(func(req *http.Request) (*http.Response, error) {
 				seen[req.URL.Host+req.URL.Path] = req.Header.Get("Authorization") != ""
@@ -44,19 +48,19 @@ func TestChallengeOfARedirectTarget(t *testing.T) {
 	t.Parallel()
 	d := Descriptor{Digest: sum("layer"), Size: 5}
 	for _, tt := range []struct {
-		way          Way
+		way          Client
 		challenge    string
 		inconclusive string
 	}{
-		{WayContainerd, `Bearer realm="https://auth.example.test/token"`, "credential withheld: after a redirect"},
-		{"", `Basic realm="x"`, "credential withheld: after a redirect"},
-		{WayContainerd, `Negotiate`, ""},
-		{WayContainerd, "", ""},
-		{WayCRIO, `Bearer realm="https://auth.example.test/token"`, ""},
-		{WayDocker, `Bearer realm="https://auth.example.test/token"`, ""},
+		{Client{}, `Bearer realm="https://auth.example.test/token"`, "credential withheld: after a redirect"},
+		{Client{}, `Basic realm="x"`, "credential withheld: after a redirect"},
+		{Client{}, `Negotiate`, ""},
+		{Client{}, "", ""},
+		{likeCRIO, `Bearer realm="https://auth.example.test/token"`, ""},
+		{likeDocker, `Bearer realm="https://auth.example.test/token"`, ""},
 	} {
 		w := newWalk(t, image)
-		w.Way = tt.way
+		w.Client = tt.way
 		rt := roundTrip(func(req *http.Request) (*http.Response, error) {
 			if req.URL.Host == "blobs.example.test" {
 				h := header{}

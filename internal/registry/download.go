@@ -125,7 +125,7 @@ func (w *Walk) fetch(ctx context.Context, rt http.RoundTripper, u *url.URL, d De
 		r.Outcome = OutcomeHeld
 		return r
 	}
-	dl := download{want: want, d: d, way: w.Way, mode: a.mode, part: a.part, onBytes: w.OnBytes, start: start}
+	dl := download{want: want, d: d, client: w.Client, mode: a.mode, part: a.part, onBytes: w.OnBytes, start: start}
 	if whole && a.part != nil {
 		dl.skip = a.part.n // the whole blob once more: what is in hand is passed over
 	}
@@ -144,7 +144,7 @@ type part struct {
 type download struct {
 	want    Digest
 	d       Descriptor
-	way     Way
+	client  Client
 	mode    Mode
 	part    *part // nil = from the start
 	skip    int64

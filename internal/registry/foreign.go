@@ -55,11 +55,11 @@ func (w *Walk) foreignRefused(r *Report) *Report {
 	f := classify.New(classify.EndpointForeignLayerURL, fmt.Sprintf("layer %s is asked for at %s first, where it names a place of its own, and that fails", r.Digest, r.Endpoint),
 		classify.Fact{Key: classify.FactURL, Value: r.URL}, classify.Fact{Key: classify.FactDigest, Value: r.Digest})
 	goesOn, to := r.Status == http.StatusNotFound, "; containerd then asks the next place, the registry last"
-	if w.Way.Pings() {
-		goesOn, to = !r.asked.last && r.Status != http.StatusOK, "; "+w.Way.Name()+" then asks the next place"
+	if w.Client.ForeignSettings {
+		goesOn, to = !r.asked.last && r.Status != http.StatusOK, "; "+w.Client.name()+" then asks the next place"
 	}
 	if !goesOn {
-		f.Summary += "; " + w.Way.Name() + " does not ask elsewhere after that"
+		f.Summary += "; " + w.Client.name() + " does not ask elsewhere after that"
 		r.add(f)
 		return r
 	}

@@ -36,16 +36,16 @@ func TestForeignLayer(t *testing.T) {
 	two := d
 	two.foreign = append([]string{"https://first.example.test/l"}, d.foreign...)
 	for _, tt := range []struct {
-		way    Way
+		way    Client
 		d      Descriptor
 		status int
 		want   Outcome
 	}{
-		{WayContainerd, d, 404, OutcomeNotNeeded}, {WayContainerd, d, 403, OutcomeFailed}, {WayContainerd, two, 404, OutcomeNotNeeded}, {WayContainerd, two, 500, OutcomeFailed},
-		{"", d, 404, OutcomeNotNeeded}, {"", d, 401, OutcomeFailed},
-		{WayCRIO, d, 404, OutcomeFailed}, {WayCRIO, two, 404, OutcomeNotNeeded}, {WayCRIO, two, 403, OutcomeNotNeeded},
+		{Client{}, d, 404, OutcomeNotNeeded}, {Client{}, d, 403, OutcomeFailed}, {Client{}, two, 404, OutcomeNotNeeded}, {Client{}, two, 500, OutcomeFailed},
+		{Client{}, d, 404, OutcomeNotNeeded}, {Client{}, d, 401, OutcomeFailed},
+		{likeCRIO, d, 404, OutcomeFailed}, {likeCRIO, two, 404, OutcomeNotNeeded}, {likeCRIO, two, 403, OutcomeNotNeeded},
 	} {
-		w.Way = tt.way
+		w.Client = tt.way
 		u := tt.d.ForeignURLs()[0]
 		r = w.Foreign(t.Context(), reply(tt.status, header{"Www-Authenticate": "Basic realm=x"}, nil), u, tt.d, Whole)
 		assert.Equal(t, tt.want, r.Outcome, "%+v", tt)
@@ -54,7 +54,7 @@ func TestForeignLayer(t *testing.T) {
 		r = w.Follow(t.Context(), reply(tt.status, nil, nil), r, tt.d, Whole)
 		assert.Equal(t, tt.want, r.Outcome, "redirected, %+v", tt)
 	}
-	w.Way = WayContainerd
+	w.Client = Client{}
 	r = w.Foreign(t.Context(), reply(200, nil, "other"), u, d, Whole)
 	assert.Equal(t, OutcomeFailed, r.Outcome, "wrong content is what the runtime takes")
 	assert.Equal(t, OutcomeInconclusive, w.Foreign(t.Context(), nil, nil, d, Whole).Outcome)

@@ -17,7 +17,7 @@ import (
 // what these runtimes accept (OutcomeHeld, OutcomeNeedsToken; a redirect is
 // followed by [Walk.FollowManifest]).
 //
-// Anything else is a finding: it fails where [Walk].Way needs the ping, and is a
+// Anything else is a finding: it fails where [Walk].Client needs the ping, and is a
 // warning, with OutcomeNotNeeded, where it does not. Nothing is proved about
 // manifests or blobs in either case.
 func (w *Walk) Ping(ctx context.Context, rt http.RoundTripper) *Report {
@@ -44,7 +44,7 @@ func (w *Walk) ping(ctx context.Context, rt http.RoundTripper, u *url.URL, hop i
 			r.Outcome = OutcomeHeld
 		}
 	}
-	if r.Outcome == OutcomeFailed && !w.Way.Pings() {
+	if r.Outcome == OutcomeFailed && !w.Client.Pings {
 		r.Outcome = OutcomeNotNeeded
 		for i := range r.Found {
 			r.Found[i].Severity = classify.SeverityWarn
@@ -62,7 +62,7 @@ func (w *Walk) pingRefused(r *Report, answer *classify.HTTPAnswer) {
 	}
 	r.Answerer, r.Codes, r.Message = answer.Answerer, answer.Codes, answer.Message
 	what := "so the pull ends here, whatever manifests and blobs would do"
-	if !w.Way.Pings() {
+	if !w.Client.Pings {
 		what = "which CRI-O, podman and docker stop at; containerd never asks"
 	}
 	facts := []classify.Fact{
@@ -82,7 +82,7 @@ func (w *Walk) pingRefused(r *Report, answer *classify.HTTPAnswer) {
 // docker take the challenge of the ping for everything: where the ping asks for
 // nothing and the manifest does, or names another token server, they fail or get
 // the wrong token, while containerd pulls. The findings fail only where
-// [Walk].Way needs the ping. Reports of other steps give none.
+// [Walk].Client needs the ping. Reports of other steps give none.
 func (w *Walk) Compare(ping, manifest *Report) []classify.Finding {
 	if ping == nil || manifest == nil || ping.asked.kind != askPing || !manifest.NeedsToken() {
 		return nil
@@ -102,7 +102,7 @@ func (w *Walk) Compare(ping, manifest *Report) []classify.Finding {
 		return nil
 	}
 	f.Endpoint, f.Operation = manifest.Endpoint, classify.OperationResolveManifest
-	if !w.Way.Pings() {
+	if !w.Client.Pings {
 		f.Severity = classify.SeverityWarn
 	}
 	return []classify.Finding{f}

@@ -17,25 +17,25 @@ func TestPing(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		rt      roundTrip
-		way     Way
+		way     Client
 		outcome Outcome
 		causes  []classify.Cause
 		sev     classify.Severity
 	}{
-		{"open", reply(200, nil, "{}"), WayCRIO, OutcomeHeld, nil, ""},
-		{"challenge", reply(401, bearer, nil), WayCRIO, OutcomeNeedsToken, nil, ""},
-		{"no such page", reply(404, nil, "no such page"), WayContainerd, OutcomeNotNeeded, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityWarn},
-		{"no such page, unknown runtime", reply(404, nil, "no such page"), "", OutcomeNotNeeded, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityWarn},
-		{"no such page, needed", reply(404, nil, "no such page"), WayCRIO, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
-		{"forbidden, needed", reply(403, header{"Content-Type": "text/html"}, "<html><title>WAF"), WayDocker, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
-		{"portal", reply(200, header{"Content-Type": "text/html"}, "<html>"), WayCRIO, OutcomeFailed, []classify.Cause{classify.EndpointHTMLInsteadOfRegistry}, classify.SeverityFail},
-		{"not 200", reply(204, nil, nil), WayCRIO, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
-		{"unwell", reply(503, nil, nil), WayCRIO, OutcomeFailed, []classify.Cause{classify.RegistryServerError}, classify.SeverityFail},
-		{"moved", reply(301, header{"Location": "/v2/x/"}, nil), WayCRIO, OutcomeRedirect, nil, ""},
-		{"broken", func(*http.Request) (*http.Response, error) { return nil, errors.New("x") }, WayContainerd, OutcomeNotNeeded, []classify.Cause{classify.UnknownUnclassified}, classify.SeverityWarn},
+		{"open", reply(200, nil, "{}"), likeCRIO, OutcomeHeld, nil, ""},
+		{"challenge", reply(401, bearer, nil), likeCRIO, OutcomeNeedsToken, nil, ""},
+		{"no such page", reply(404, nil, "no such page"), Client{}, OutcomeNotNeeded, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityWarn},
+		{"no such page, unknown runtime", reply(404, nil, "no such page"), Client{}, OutcomeNotNeeded, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityWarn},
+		{"no such page, needed", reply(404, nil, "no such page"), likeCRIO, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
+		{"forbidden, needed", reply(403, header{"Content-Type": "text/html"}, "<html><title>WAF"), likeDocker, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
+		{"portal", reply(200, header{"Content-Type": "text/html"}, "<html>"), likeCRIO, OutcomeFailed, []classify.Cause{classify.EndpointHTMLInsteadOfRegistry}, classify.SeverityFail},
+		{"not 200", reply(204, nil, nil), likeCRIO, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
+		{"unwell", reply(503, nil, nil), likeCRIO, OutcomeFailed, []classify.Cause{classify.RegistryServerError}, classify.SeverityFail},
+		{"moved", reply(301, header{"Location": "/v2/x/"}, nil), likeCRIO, OutcomeRedirect, nil, ""},
+		{"broken", func(*http.Request) (*http.Response, error) { return nil, errors.New("x") }, Client{}, OutcomeNotNeeded, []classify.Cause{classify.UnknownUnclassified}, classify.SeverityWarn},
 	} {
 		w := newWalk(t, image)
-		w.Way, w.Authorization = tt.way, "Bearer secret"
+		w.Client, w.Authorization = tt.way, "Bearer secret"
 		var asked *http.Request
 		r := w.Ping(t.Context(), roundTrip(func(req *http.Request) (*http.Response, error) {
 			asked = req
@@ -74,6 +74,6 @@ func TestComparePingAndManifest(t *testing.T) {
 	fs := w.Compare(open, manifest)
 	require.Equal(t, []classify.Cause{classify.IdentityUnauthenticatedRequest}, causes(fs))
 	assert.Equal(t, classify.SeverityWarn, fs[0].Severity)
-	w.Way = WayCRIO
+	w.Client = likeCRIO
 	assert.Equal(t, classify.SeverityFail, w.Compare(open, manifest)[0].Severity)
 }

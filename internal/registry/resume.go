@@ -50,7 +50,7 @@ func (w *Walk) Resume(ctx context.Context, rt http.RoundTripper, prev *Report, d
 func (dl download) keep(r *Report, p *part, err error) {
 	reset := errors.Is(err, syscall.ECONNRESET)
 	cut := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
-	if r.Outcome != OutcomeFailed || dl.mode != Whole || dl.d.Size == 0 || !cut && !(reset && dl.way.Pings()) || p.tries >= maxResumes {
+	if r.Outcome != OutcomeFailed || dl.mode != Whole || dl.d.Size == 0 || !cut && !(reset && dl.client.ResumesResets) || p.tries >= maxResumes {
 		return
 	}
 	r.rest = &part{h: p.h, n: r.Bytes, tries: p.tries}

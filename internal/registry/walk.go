@@ -29,9 +29,9 @@ type Walk struct {
 	Base *url.URL
 	// Namespace is the registry's name that a mirror is told (ns=), "" for none.
 	Namespace string
-	// Way is whose requests are made where the runtimes differ: what a refused
-	// ping means, and which failures a GET after a HEAD can mend. "" = containerd's.
-	Way       Way
+	// Client is whose requests are made where the runtimes differ: what a refused
+	// ping means, where credentials go, what is resumed.
+	Client    Client
 	UserAgent string // "" = "pullwalk"
 	// Authorization is sent to Base's own scheme, host and port, over https only, and
 	// after a redirect where the runtime sends it there as well. "" = anonymous.
