@@ -250,7 +250,7 @@ func (f *fetch) foreign(ctx context.Context) (*registry.Report, bool) {
 			f.reg.Record(Step{ID: f.id, Subject: f.blob.Digest, Status: StatusInconclusive, Reason: "the layer's own place cannot be asked: " + err.Error()}, f.index)
 			return nil, true
 		}
-		pings := f.r.Requests.Way.Pings()
+		pings := f.r.Requests.Client.Pings
 		t.OwnRoots = !pings                     // containerd asks with its default client there
 		t.Expected = pings && i < len(places)-1 // CRI-O goes on, whatever happens
 		h := f.r.Host(ctx, t)
