@@ -319,7 +319,7 @@ func (s *source) sawAll() bool { return s.finished && s.d.opts.Pull != Connect }
 // expected says that the pull was only said to touch the endpoint, by the caller or
 // by what is known, and was not seen to.
 func (e *endpoint) expected() bool {
-	return e.isHint() && (e.known || e.role == endpoints.RoleAlso)
+	return e.isHint() && (e.known || e.role == endpoints.RoleExpected)
 }
 
 // compareHosts adds what only the names of one pull together show to the lookups

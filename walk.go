@@ -101,7 +101,7 @@ func (s *source) ping(ctx, asking context.Context, reg *endpoint, w *endpoints.W
 // manifest.
 func (s *source) comparePing(reg *endpoint, w *endpoints.Walk, st Step, manifest *endpoints.RequestReport) {
 	if st.Request != nil && manifest != nil && st.Status.passes() {
-		if more := w.Compare(st.Request, manifest); len(more) > 0 {
+		if more := w.ComparePing(st.Request, manifest); len(more) > 0 {
 			st = settle(st, true, "", slices.Concat(st.Findings, more))
 		}
 	}

@@ -16,8 +16,6 @@ type (
 	Role          = registry.Role
 	Outcome       = registry.Outcome
 	Mode          = registry.Mode
-	Way           = registry.Way
-	Retry         = registry.Retry
 )
 
 const (
@@ -27,7 +25,7 @@ const (
 	RoleMirror     = registry.RoleMirror
 	RoleProxy      = registry.RoleProxy
 	RoleResolver   = registry.RoleResolver
-	RoleAlso       = registry.RoleAlso
+	RoleExpected   = registry.RoleExpected
 	RoleSandbox    = registry.RoleSandbox
 	RoleCredential = registry.RoleCredential
 
@@ -43,10 +41,6 @@ const (
 	Whole     = registry.Whole
 	Ranged64K = registry.Ranged64K
 
-	WayContainerd = registry.WayContainerd
-	WayCRIO       = registry.WayCRIO
-	WayDocker     = registry.WayDocker
-
 	MaxRequests = registry.MaxRequests
 )
 
@@ -55,9 +49,6 @@ func ParseReference(image string) (Reference, error) { return registry.ParseRefe
 
 // ParsePlatform reads a platform.
 func ParsePlatform(s string) (Platform, error) { return registry.ParsePlatform(s) }
-
-// WayOf returns the way of a runtime.
-func WayOf(runtime string) Way { return registry.WayOf(runtime) }
 
 // CompareRange holds a Range against a request without one.
 func CompareRange(ranged, plain *RequestReport) []classify.Finding {

@@ -114,7 +114,7 @@ func ExampleWalk_Ping() {
 		return &http.Response{StatusCode: 404, Body: io.NopCloser(strings.NewReader("no such page")), Request: r}, nil
 	})
 	for _, way := range []endpoints.Way{endpoints.WayContainerd, endpoints.WayCRIO} {
-		r := (&endpoints.Walk{Reference: ref, Way: way}).Ping(context.Background(), gateway)
+		r := (&endpoints.Walk{Reference: ref, Client: way.Client()}).Ping(context.Background(), gateway)
 		fmt.Println(way, r.Outcome, r.Findings()[0].Severity, r.Findings()[0].Cause)
 	}
 	// Output:

@@ -132,7 +132,7 @@ func (s Source) Walk(ref Reference, way Way) *Walk {
 	if s.Repository != "" {
 		ref.Repository = s.Repository
 	}
-	return &Walk{Reference: ref, Base: s.Base, Namespace: s.Namespace, Way: way, Fields: s.fields}
+	return &Walk{Reference: ref, Base: s.Base, Namespace: s.Namespace, Client: way.Client(), Fields: s.fields}
 }
 
 // runtimeDial is the connect limit of all runtimes, unless configured.

@@ -162,6 +162,15 @@ func isHTML(h http.Header, raw []byte) bool {
 	return strings.HasPrefix(http.DetectContentType(raw), "text/html")
 }
 
+// isPage recognises a web page by its type or by how it begins.
+func isPage(mediaType string, body []byte) bool {
+	if mediaType == "text/html" || mediaType == "application/xhtml+xml" {
+		return true
+	}
+	start := strings.ToLower(string(bytes.TrimSpace(body[:min(len(body), 256)])))
+	return strings.HasPrefix(start, "<!doctype html") || strings.HasPrefix(start, "<html")
+}
+
 // title returns the title of a page, which is where block pages and portals say
 // what they are.
 func title(raw []byte) string {

@@ -17,6 +17,18 @@ type Challenge struct {
 	Error   string // "invalid_token", "insufficient_scope" (RFC 6750); redacted
 }
 
+// printable returns what may be shown of a challenge. The realm of Basic is a phrase.
+func (c Challenge) printable() classify.Challenge {
+	p := classify.Challenge{Scheme: classify.Redact(c.Scheme, 32), Service: classify.Redact(c.Service, 200), Scope: classify.Redact(c.Scope, 300)}
+	if u, err := RealmURL(c); err == nil {
+		p.Realm = RedactURL(u)
+	} else {
+		realm, _, _ := strings.Cut(c.Realm, "?")
+		p.Realm = classify.Redact(realm, 128)
+	}
+	return p
+}
+
 // Bounds of what is parsed: no server needs more, and a flood must not cost.
 const (
 	maxChallenges     = 8
@@ -77,8 +89,8 @@ func (s *scanner) skipElement() {
 	*s = ""
 }
 
-// isParam tells whether the token just read is the name of a parameter: one that
-// belongs to no scheme.
+// isParam reports whether the token just read is the name of a parameter that belongs to
+// no scheme.
 func (s *scanner) isParam() bool { return strings.HasPrefix(strings.TrimLeft(string(*s), " \t"), "=") }
 
 // token68 passes over the token68 form of a challenge ("Negotiate YII..=="),
@@ -115,6 +127,7 @@ func (s *scanner) token() string {
 	return t
 }
 
+// isTokenRune reports whether a token may hold r (RFC 9110, section 5.6.2).
 func isTokenRune(r rune) bool {
 	return r > ' ' && r < 0x7f && !strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }

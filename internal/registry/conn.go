@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -181,6 +182,16 @@ func (c *conn) readError(err error) error {
 	return c.src.err
 }
 
+// stageError wraps err; a deadline that we set ourselves carries its limit. The kernel's
+// own ETIMEDOUT is also a timeout, but not one of ours.
+func stageError(stage classify.Stage, req *http.Request, limit time.Duration, err error) error {
+	e := &classify.StageError{Stage: stage, Endpoint: req.URL.Host, Err: err}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		e.Limit = limit
+	}
+	return e
+}
+
 // isAlert tells a TLS alert of the peer. With TLS 1.3 the demand for a client
 // certificate shows only here: on the first read after the handshake.
 func isAlert(err error) bool {
@@ -244,7 +255,22 @@ func (b *body) Close() error {
 	if b.err == nil {
 		b.stop()
 		b.c.drop()
-		b.err = errors.New("wire: read after close")
+		b.err = errors.New("registry: read after close")
 	}
 	return nil
+}
+
+// newRequest builds a request without parsing u again: a URL that a server gave may parse
+// in one direction only, and must not end in a panic.
+func newRequest(ctx context.Context, method string, u *url.URL, body, agent string) *http.Request {
+	req := &http.Request{Method: method, URL: u, Host: u.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	if body != "" {
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil }
+		req.Body, _ = req.GetBody()
+		req.ContentLength = int64(len(body))
+	}
+	if agent != "" {
+		req.Header.Set("User-Agent", agent)
+	}
+	return req.WithContext(ctx)
 }

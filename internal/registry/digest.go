@@ -65,3 +65,10 @@ func sha256Of(body []byte) Digest {
 	sum := sha256.Sum256(body)
 	return Digest{"sha256", sum[:]}
 }
+
+// mismatch says that content is not what its digest says.
+func mismatch(what, endpoint, want, got string, n int64) classify.Finding {
+	return classify.New(classify.ImageDigestMismatch,
+		fmt.Sprintf("the %s that %s sent is not the one asked for: %s was expected, the %d bytes are %s", what, endpoint, want, n, got),
+		classify.Fact{Key: classify.FactDigest, Value: want}, classify.Fact{Key: classify.FactGot, Value: got})
+}

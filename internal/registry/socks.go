@@ -35,10 +35,6 @@ var socksReplies = [...]string{
 	5: "connection refused", 6: "TTL expired", 7: "command not supported", 8: "address type not supported",
 }
 
-// IsSOCKS says whether net/http speaks SOCKS 5 to a proxy of this URL. Both
-// schemes are the same to it: names are always the proxy's to look up.
-func IsSOCKS(proxy *url.URL) bool { return proxy.Scheme == "socks5" || proxy.Scheme == "socks5h" }
-
 // SOCKS asks the SOCKS 5 proxy at the other end of c for a connection to target
 // (host:port), in the exchange of net/http, and returns it. It is written here
 // because golang.org/x/net/proxy gives a refusal as a sentence only. The user

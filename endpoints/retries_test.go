@@ -1,4 +1,4 @@
-package registry
+package endpoints
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 
 func TestRetries(t *testing.T) {
 	t.Parallel()
-	w := newWalk(t, image)
-	answer := func(status int) *Report { return w.Resolve(t.Context(), reply(status, nil, nil), "GET") }
+	w := &Walk{Reference: referenceTo(t, image)}
+	answer := func(status int) *RequestReport { return w.Resolve(t.Context(), reply(status, nil, nil), "GET") }
 	for _, tt := range []struct {
 		way      Way
 		status   int
@@ -43,7 +43,7 @@ func TestRetries(t *testing.T) {
 // A runtime older than the release that began to repeat fails at once.
 func TestRetryOfARelease(t *testing.T) {
 	t.Parallel()
-	w := newWalk(t, image)
+	w := &Walk{Reference: referenceTo(t, image)}
 	once := WayContainerd.Retries(w.Resolve(t.Context(), reply(503, nil, nil), "GET"))
 	many := WayContainerd.Retries(w.Resolve(t.Context(), reply(429, nil, nil), "GET"))
 	for release, does := range map[string]bool{

@@ -1,38 +1,26 @@
-package registry
+package endpoints
 
 import (
-	"go/version"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
-// Retry is what a runtime does by itself after a request that failed, before the
-// failure shows. A walk here repeats nothing: this says how the pull differs.
-type Retry struct {
-	// Requests is how many requests there are in all at most, the first included.
-	Requests int `json:"requests"`
-	// WaitMS is how long the runtime waits between them, all pauses together, in
-	// milliseconds; 0 = it asks again at once.
-	WaitMS int64  `json:"waitMs"`
-	What   string `json:"what"` // in a sentence
-	// Since is the release of the runtime that began with it, "2.1.0"; "" = older
-	// than any that is met.
-	Since string `json:"since,omitempty"`
-}
+// Retry is what a runtime repeats.
+type Retry = registry.Retry
 
 // Retries returns what the runtime does after this report, at the last of its
 // sources; the zero Retry where it asks once. The rules are those of containerd
 // 2.x (core/remotes/docker/resolver.go), of containers/image (docker_client.go)
 // and of the docker engine's distribution package; older releases do less.
-func (w Way) Retries(r *Report) Retry {
+func (w Way) Retries(r *RequestReport) Retry {
 	if r == nil || r.Outcome != OutcomeFailed {
 		return Retry{}
 	}
-	blob := r.asked.kind == askBlob
+	blob := r.Role == RoleBlob
 	switch w {
 	case WayCRIO:
 		if r.Status == http.StatusTooManyRequests {
@@ -53,12 +41,12 @@ func (w Way) Retries(r *Report) Retry {
 		case http.StatusRequestTimeout, http.StatusTooManyRequests:
 			return retry(6, 0, "containerd asks up to 6 times at once, without a pause and whatever Retry-After says")
 		case http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return retry(2, 0, "containerd since 2.1 asks once more").since("2.1.0")
+			return since(retry(2, 0, "containerd since 2.1 asks once more"), "2.1.0")
 		case 0:
 			if !slices.ContainsFunc(r.Found, func(f classify.Finding) bool { return slices.Contains(brokenOff, f.Cause) }) {
 				return Retry{}
 			}
-			return retry(5, 200*time.Millisecond, "containerd since 2.3.2 asks up to 5 times, 50 ms apart, after a timeout or a connection that ended").since("2.3.2")
+			return since(retry(5, 200*time.Millisecond, "containerd since 2.3.2 asks up to 5 times, 50 ms apart, after a timeout or a connection that ended"), "2.3.2")
 		}
 	}
 	return Retry{}
@@ -71,18 +59,7 @@ var brokenOff = []classify.Cause{
 	classify.EndpointConnectionClosedEOF, classify.EndpointConnectionReset,
 }
 
-// Done says whether a runtime of this release does it. An unknown one, "" or not of
-// the form 2.1.4, does: what it would do is told with its release.
-func (r Retry) Done(release string) bool {
-	number := strings.TrimPrefix(release, "v")
-	if i := strings.IndexFunc(number, func(c rune) bool { return c != '.' && (c < '0' || c > '9') }); i >= 0 {
-		number = number[:i] // "1.6.20~ds1", as distributions write it
-	}
-	have, since := "go"+number, "go"+r.Since // releases of Go are compared part by part, too
-	return r.Since == "" || !version.IsValid(have) || version.Compare(have, since) >= 0
-}
-
-func (r Retry) since(release string) Retry {
+func since(r Retry, release string) Retry {
 	r.Since = release
 	return r
 }

@@ -1,8 +1,10 @@
-package registry
+package endpoints
 
 import (
 	"net/http"
 	"strings"
+
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // Way is how a runtime walks a pull. The same registry can please one runtime
@@ -48,13 +50,26 @@ func (w Way) Method() string {
 	return http.MethodHead
 }
 
-// Token is how a token is asked for with a password, a value for the Way field
-// of a token request.
+// Token is how a token is asked for with a password, a value for the Way field of a token
+// request.
 func (w Way) Token() string {
 	if w.Pings() {
-		return WayGet
+		return registry.WayGet
 	}
-	return WayPostGet
+	return registry.WayPostGet
+}
+
+// Client is how the runtime asks a registry.
+func (w Way) Client() registry.Client {
+	other := w.Pings()
+	c := registry.Client{Name: w.Name(), Pings: other, Resolves: w.Method(), Token: w.Token(), IgnoresTargets: other, ForeignSettings: other, ResumesResets: other}
+	switch w {
+	case WayDocker:
+		c.Returns = registry.ReturnsAPI
+	case WayCRIO:
+		c.Returns = registry.ReturnsNever
+	}
+	return c
 }
 
 // Parallel is how many blobs are fetched at once by default.
