@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // blobs asks for the configuration and every layer, a few at a time as the
@@ -21,7 +22,6 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 	if !complete {
 		ahead *= 2
 	}
-	s.closing.blob(StepConfig, list[0])
 	slots := make(chan struct{}, ahead)
 	reports := make([]*endpoints.RequestReport, len(list))
 	var wg sync.WaitGroup
@@ -36,7 +36,7 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 		select { // here and not in the goroutine, so that they begin in their order
 		case slots <- struct{}{}:
 		case <-ctx.Done():
-			reg.record(Step{ID: f.id, Subject: blob.Digest, Status: StatusInconclusive, Reason: reasonOf(ctx)}, i)
+			reg.record(pull.Step{ID: f.id, Subject: blob.Digest, Status: StatusInconclusive, Reason: reasonOf(ctx)}, i)
 			continue
 		}
 		wg.Go(func() {
@@ -45,15 +45,14 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 		})
 	}
 	asking, stop := context.WithCancel(ctx)
-	head := make(chan Step, 1)
+	head := make(chan pull.Step, 1)
 	if complete {
-		head <- Step{}
+		head <- pull.Step{}
 	} else {
 		go func() { head <- s.head(asking, reg, w, list) }()
 	}
 	wg.Wait()
 	s.recordPostponed()
-	s.closing.located(list, reports)
 	time.AfterFunc(pingGrace, stop) // no pull needs it
 	s.compareHead(reg, <-head, list, reports)
 	s.finished = true
@@ -99,8 +98,8 @@ func (f *fetch) run(ctx context.Context) *endpoints.RequestReport {
 }
 
 // ask makes one request at e when it is its turn there.
-func (f *fetch) ask(ctx context.Context, e *endpoint, do func(*endpoints.Walk, http.RoundTripper) *endpoints.RequestReport) Step {
-	st := Step{ID: f.id, Subject: f.blob.Digest}
+func (f *fetch) ask(ctx context.Context, e *endpoint, do func(*endpoints.Walk, http.RoundTripper) *endpoints.RequestReport) pull.Step {
+	st := pull.Step{ID: f.id, Subject: f.blob.Digest}
 	select {
 	case e.turns <- struct{}{}:
 		defer func() { <-e.turns }()
@@ -124,17 +123,17 @@ func (f *fetch) ask(ctx context.Context, e *endpoint, do func(*endpoints.Walk, h
 
 // follow takes the redirects of a request at e. Each hop that leads on is
 // recorded, and the last step is not: what it amounts to may depend on the next.
-func (f *fetch) follow(ctx context.Context, e *endpoint, st Step) (*endpoint, Step) {
-	for st.Request != nil && st.Status.passes() && st.Request.Redirect() != nil {
+func (f *fetch) follow(ctx context.Context, e *endpoint, st pull.Step) (*endpoint, pull.Step) {
+	for st.Request != nil && pull.Passes(st.Status) && st.Request.Redirect() != nil {
 		e.record(st, f.index)
 		prev := st.Request
 		t, err := targetOf(prev.Redirect(), endpoints.RoleBlob, "a redirect of "+prev.Host)
 		if err != nil {
-			return nil, Step{} // the report says already what is wrong with the Location
+			return nil, pull.Step{} // the report says already what is wrong with the Location
 		}
 		t.ownRoots = e.ownRoots
 		if e = f.s.endpoint(ctx, t); e == nil {
-			return nil, Step{} // the overflow is told
+			return nil, pull.Step{} // the overflow is told
 		}
 		st = f.ask(ctx, e, func(w *endpoints.Walk, rt http.RoundTripper) *endpoints.RequestReport {
 			return w.Follow(ctx, rt, prev, f.blob, f.mode)

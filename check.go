@@ -13,6 +13,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/reach"
 )
 
@@ -98,9 +99,6 @@ const (
 
 var ownID = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)+$`)
 
-// isOwn says that a step is a Check of the caller's.
-func (id StepID) isOwn() bool { return strings.Contains(string(id), "/") }
-
 func validateChecks(checks []Check) error {
 	if len(checks) > maxChecks {
 		return fmt.Errorf("pullwalk: %d checks, at most %d are run", len(checks), maxChecks)
@@ -118,7 +116,7 @@ func validateChecks(checks []Check) error {
 	}
 	for i := range checks {
 		for _, need := range checks[i].Needs {
-			if byID[need] == nil && !slices.Contains(needable, need) {
+			if byID[need] == nil && !pull.Needable(need) {
 				return fmt.Errorf("pullwalk: check %q needs %q, which is no step to wait for", checks[i].ID, classify.Redact(string(need), maxCheckID))
 			}
 		}
@@ -143,13 +141,6 @@ func (c *Check) validate() error {
 		}
 	}
 	return nil
-}
-
-// needable are the steps that a pull takes where they apply. Others are told only
-// when there is something to say.
-var needable = []StepID{
-	StepDNS, StepRoute, StepConnect, StepTLS, // in the order in which each address takes them
-	StepTunnel, StepPing, StepChallenge, StepToken, StepResolve, StepManifest, StepConfig, StepLayer,
 }
 
 // roles are those that an endpoint can have.

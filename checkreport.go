@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // onlyOwnFailed says that a runtime would get this pull: nothing failed but checks
@@ -13,8 +14,8 @@ func (r *Result) onlyOwnFailed() bool {
 		failed := false
 		for _, e := range s.Endpoints {
 			for _, st := range e.Steps {
-				failed = failed || st.ID.isOwn() && st.Status == StatusFailed
-				if !st.ID.isOwn() && !st.Addr.IsValid() && !st.Status.passes() && e.inPull() {
+				failed = failed || pull.IsOwn(st.ID) && st.Status == StatusFailed
+				if !pull.IsOwn(st.ID) && !st.Addr.IsValid() && !pull.Passes(st.Status) && e.inPull() {
 					return false
 				}
 			}

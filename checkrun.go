@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // startChecks begins the checks of an endpoint that has got a role, each once.
@@ -37,7 +40,7 @@ func (s *source) startChecks(ctx context.Context, e *endpoint, t target) {
 
 // finishChecks waits for the checks, when nothing of ours runs any more, and says
 // of those that found no endpoint why.
-func (d *pull) finishChecks(ctx context.Context, sources []*source) {
+func (d *imageRun) finishChecks(ctx context.Context, sources []*source) {
 	close(d.over)
 	d.checking.Wait()
 	for _, s := range sources {
@@ -57,8 +60,8 @@ func (s *source) recordUnmet(ctx context.Context) {
 		if slices.ContainsFunc(all, func(e *endpoint) bool { return e.checks[c.ID] }) {
 			continue
 		}
-		st := Step{ID: c.ID, Layer: c.Layer, Status: StatusSkipped, Reason: fmt.Sprintf("this pull came to no endpoint with a role of %v", c.Roles)}
-		if by := cmp.Or(all[at].blockedBy, s.firstFailure()); by != "" {
+		st := pull.Step{ID: c.ID, Layer: c.Layer, Status: StatusSkipped, Reason: fmt.Sprintf("this pull came to no endpoint with a role of %v", c.Roles)}
+		if by := cmp.Or(all[at].blockedBy, judge.FirstFailure(s.log())); by != "" {
 			st.Status, st.Reason, st.BlockedBy = StatusBlocked, "", by
 		} else if !s.finished {
 			st.Status, st.Reason = StatusInconclusive, "the walk did not come to its end"
@@ -71,8 +74,8 @@ func (s *source) recordUnmet(ctx context.Context) {
 }
 
 // check waits for what c needs, and runs it.
-func (e *endpoint) check(ctx context.Context, c *Check) Step {
-	s := Step{ID: c.ID, Layer: c.Layer}
+func (e *endpoint) check(ctx context.Context, c *Check) pull.Step {
+	s := pull.Step{ID: c.ID, Layer: c.Layer}
 	for _, need := range c.Needs {
 		n := e.awaitNeed(ctx, need)
 		if !n.holds {
@@ -123,36 +126,32 @@ func (e *endpoint) awaitNeed(ctx context.Context, id StepID) need {
 // alternatives: one that holds is enough, and that none does is known when the
 // endpoint-wide step of a ladder says so, or when the walk is over.
 func (e *endpoint) need(id StepID, over bool) (need, bool) {
-	climbed := slices.Index(needable[:climbedSteps], id)
-	var bad *step
+	climbed := id == StepDNS || pull.PerAddress(id)
+	var bad *pull.Step
 	decided := over
-	for _, st := range e.sorted() {
-		above := st.Addr.IsValid() && climbed >= 0 && slices.Index(needable[:climbedSteps], st.ID) > climbed
-		if (st.ID == id || above) && st.Status.passes() {
+	for _, st := range judge.EndpointSoFar(e.soFar()) {
+		above := st.Addr.IsValid() && climbed && pull.PerAddress(st.ID) && pull.Place(st.ID) > pull.Place(id)
+		if (st.ID == id || above) && pull.Passes(st.Status) {
 			return need{holds: true}, true
 		}
 		if st.ID != id {
 			continue
 		}
-		decided = decided || id.isOwn() || id == StepTunnel || climbed >= 0 && e.counts(st.Step)
+		decided = decided || pull.IsOwn(id) || id == StepTunnel || climbed && (!st.Addr.IsValid() || e.scheme == pull.SchemeDNS)
 		if bad == nil || st.Addr.IsValid() && !bad.Addr.IsValid() && st.Status == bad.Status {
 			bad = &st // the lane that failed says more than the sum of all
 		}
 	}
 	switch {
-	case bad == nil && id.isOwn() && e.runs(id):
+	case bad == nil && pull.IsOwn(id) && e.runs(id):
 		return need{}, false // it may still be at work when all of ours has ended
 	case bad == nil:
 		return need{status: StatusSkipped, reason: string(id) + " is not taken here"}, decided
 	case bad.Status == StatusBlocked:
 		return need{status: StatusBlocked, blockedBy: bad.BlockedBy}, decided
 	}
-	return need{status: StatusBlocked, blockedBy: stepName(id, e.hostPort(), bad.Addr)}, decided
+	return need{status: StatusBlocked, blockedBy: pull.StepName(id, e.hostPort(), bad.Addr)}, decided
 }
-
-// climbedSteps is how many of the needable steps, from the first, each address
-// takes.
-const climbedSteps = 4
 
 func (e *endpoint) runs(id StepID) bool {
 	e.mu.Lock()
@@ -203,7 +202,7 @@ func (c *Check) call(ctx context.Context, in Input) answer {
 }
 
 // ask runs c within its limit and settles what it said.
-func (e *endpoint) ask(ctx context.Context, c *Check, s Step) Step {
+func (e *endpoint) ask(ctx context.Context, c *Check, s pull.Step) pull.Step {
 	limit := min(cmp.Or(c.Timeout, defaultCheck), e.d.budget/budgetShare)
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -231,18 +230,18 @@ func (e *endpoint) ask(ctx context.Context, c *Check, s Step) Step {
 		return s
 	case a.err != "":
 		return unanswered(c, s, a.err, findings)
-	case refused != "" && hasSeverity(findings, classify.SeverityFail):
-		return settle(s, false, "address not allowed: "+refused, warned(findings))
+	case refused != "" && pull.HasSeverity(findings, classify.SeverityFail):
+		return pull.StatusOf(s, false, "address not allowed: "+refused, pull.Warned(findings))
 	}
-	return settle(s, true, "", findings)
+	return pull.StatusOf(s, true, "", findings)
 }
 
 // unanswered settles a check that gave no answer; what it found is kept as a
 // warning.
-func unanswered(c *Check, s Step, why string, findings []classify.Finding) Step {
+func unanswered(c *Check, s pull.Step, why string, findings []classify.Finding) pull.Step {
 	f := classify.New(classify.UnknownCheckUnanswered, fmt.Sprintf("The check %s gave no answer: %s", c.ID, why), classify.Fact{Key: classify.FactReason, Value: why})
 	f.Severity = classify.SeverityWarn
-	return settle(s, false, why, append(warned(findings), f))
+	return pull.StatusOf(s, false, why, append(pull.Warned(findings), f))
 }
 
 // input is what c may know of e, at this moment.
@@ -268,13 +267,15 @@ func (e *endpoint) dialable() []netip.Addr {
 		return nil
 	}
 	var connected, all []netip.Addr
-	for _, st := range e.sorted() {
+	for _, st := range judge.EndpointSoFar(e.soFar()) {
 		switch {
-		case st.ID == StepDNS && st.DNS != nil:
-			all = append(all, st.DNS.Usable()...)
+		case st.ID == StepDNS:
+			if rep, ok := st.Report.(*dnscheck.Report); ok {
+				all = append(all, rep.Usable()...)
+			}
 		case st.Addr.IsValid():
 			all = append(all, st.Addr)
-			if st.ID == StepConnect && st.Status.passes() {
+			if st.ID == StepConnect && pull.Passes(st.Status) {
 				connected = append(connected, st.Addr)
 			}
 		}

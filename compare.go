@@ -5,11 +5,12 @@ import (
 	"net/http"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // whole asks again for a layer of which a part was refused, as the runtime asks
 // for it. That decides; the part is held against it.
-func (f *fetch) whole(ctx context.Context, e *endpoint, part Step) *endpoints.RequestReport {
+func (f *fetch) whole(ctx context.Context, e *endpoint, part pull.Step) *endpoints.RequestReport {
 	own := *f
 	own.mode = endpoints.First64K
 	r := own.registry(ctx)
@@ -28,12 +29,12 @@ func (f *fetch) whole(ctx context.Context, e *endpoint, part Step) *endpoints.Re
 // with good reason. No runtime makes the request: it is not repeated, and that
 // nobody answers it says nothing of the next blob. The step has no ID if there is no
 // layer that the registry is asked for.
-func (s *source) head(ctx context.Context, reg *endpoint, w *endpoints.Walk, list []endpoints.Descriptor) Step {
+func (s *source) head(ctx context.Context, reg *endpoint, w *endpoints.Walk, list []endpoints.Descriptor) pull.Step {
 	i := layerOfRegistry(list)
 	if i < 0 {
-		return Step{}
+		return pull.Step{}
 	}
-	st := Step{ID: StepLayer, Subject: list[i].Digest}
+	st := pull.Step{ID: StepLayer, Subject: list[i].Digest}
 	select {
 	case reg.turns <- struct{}{}:
 		defer func() { <-reg.turns }()
@@ -61,15 +62,15 @@ func layerOfRegistry(list []endpoints.Descriptor) int {
 
 // compareHead records the HEAD, and where it is refused and GET is not. No pull
 // depends on it.
-func (s *source) compareHead(reg *endpoint, st Step, list []endpoints.Descriptor, reports []*endpoints.RequestReport) {
+func (s *source) compareHead(reg *endpoint, st pull.Step, list []endpoints.Descriptor, reports []*endpoints.RequestReport) {
 	if st.ID == "" {
 		return
 	}
-	if !st.Status.passes() {
+	if !pull.Passes(st.Status) {
 		st.Status, st.Reason, st.BlockedBy, st.Findings = StatusSkipped, "no pull asks for a layer by HEAD", "", nil
 	}
 	if differ := endpoints.CompareHead(st.Request, reports[layerOfRegistry(list)]); len(differ) > 0 {
-		st = settle(st, true, "", differ)
+		st = pull.StatusOf(st, true, "", differ)
 	}
 	if st.Request != nil && st.Request.Outcome == endpoints.OutcomeFailed {
 		st.Request.Outcome = endpoints.OutcomeNotNeeded

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // PullMode says how much of the pull is done.
@@ -41,8 +42,9 @@ type Options struct {
 	// then come first. Where the process is not seen, plugins are not known.
 	NodeCredentials bool
 	// RunPlugins runs those plugins as child processes, with the kubelet's own
-	// environment and the rights of this process, as the kubelet runs them; it
-	// implies NodeCredentials. false = they are judged and not run, and a pull that
+	// environment (but for LD_PRELOAD and the like) and the rights of this process, as
+	// the kubelet runs them, if no other user can change their files; it implies
+	// NodeCredentials. false = they are judged and not run, and a pull that
 	// needs one is inconclusive. They are run from the node's own root only: behind a
 	// mounted one they would find other libraries and other users.
 	RunPlugins bool
@@ -89,9 +91,12 @@ type Options struct {
 	Runtime     RuntimeHint // which runtime pulls here; zero = found on the node
 	Concurrency int         // parallel blob requests of one image at one host; 0 = as the runtime: 3, CRI-O 6
 	Limits      Limits      // per-step limits; zero = the defaults
-	// UserAgent is what the requests carry; "" = "pullwalk", and the name of the
-	// node's runtime where the pull is repeated by an ordinary client.
+	// UserAgent is what the requests carry; "" = what the node's runtime calls itself,
+	// "pullwalk" where no process of one was found.
 	UserAgent string
+
+	observed func(pull.Step) // of tests: each step as it was recorded
+	judging  func(pull.Log)  // of tests: what is judged
 
 	// AllowAddr refuses addresses that must not be connected to; nil =
 	// [DenyPlatformAddrs]. A refused address is inconclusive, never failed.
@@ -131,7 +136,7 @@ type Progress struct {
 
 // String is one line for a terminal.
 func (p Progress) String() string {
-	where := stepName(p.Step, p.Endpoint, p.Addr)
+	where := pull.StepName(p.Step, p.Endpoint, p.Addr)
 	if p.Silent > 0 {
 		return fmt.Sprintf("%s: silent for %v (layer %s)", where, p.Silent.Round(time.Second), p.Layer)
 	}

@@ -19,8 +19,7 @@ const atOnce = 8
 // for all: the node's files are read once, and each host is looked up, connected
 // to and verified once, however many images lead there. Connections are used
 // again. What belongs to one image is asked for each: its manifests, its blobs, its
-// closing pull, its Checks, and its tokens, which are never used for another
-// repository. A host that is
+// Checks, and its tokens, which are never used for another repository. A host that is
 // broken is therefore judged once and stands, with its whole ladder, in the
 // result of every image that needs it: each Result is complete in itself and says
 // what [Diagnose] would say alone.

@@ -13,6 +13,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/judge"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
@@ -22,7 +23,7 @@ import (
 // common.
 type diagnosis struct {
 	opts      Options
-	pulls     []*pull
+	pulls     []*imageRun
 	view      *view
 	platform  endpoints.Platform
 	limits    Limits
@@ -42,7 +43,6 @@ type diagnosis struct {
 	mu      sync.Mutex
 	ladders map[ladderKey]*ladder // that others may join
 	begun   []*ladder             // every one
-	clients map[string]*ordinary  // of the closing pulls, by tlsSettings.key
 }
 
 // newDiagnosis refuses senseless questions. Each image stands once in images.
@@ -64,7 +64,7 @@ func newDiagnosis(images []string, opts *Options) (*diagnosis, error) {
 	}
 	o.fillIn()
 	d.hurried = o.Budget/budgetShare < defaultTLS
-	d.budget, d.limits, d.userAgent, d.allow = o.Budget, o.Limits, o.UserAgent, o.AllowAddr
+	d.budget, d.limits, d.allow = o.Budget, o.Limits, o.AllowAddr
 	for _, image := range images {
 		ref, err := endpoints.ParseReference(image)
 		if err != nil {
@@ -89,9 +89,6 @@ func (o *Options) fillIn() {
 		if o.Pull == Complete {
 			o.Budget = defaultBudgetComplete
 		}
-	}
-	if o.UserAgent == "" {
-		o.UserAgent = defaultAgent
 	}
 	if o.AllowAddr == nil {
 		o.AllowAddr = DenyPlatformAddrs
@@ -133,7 +130,7 @@ func (d *diagnosis) read() files {
 	if f.view, f.viewErr = d.opts.Node.resolve(d.opts.Runtime); f.viewErr != nil {
 		return f
 	}
-	f.settings = dnscheck.ReadSettingsFrom(f.view.files)
+	f.settings = dnscheck.ReadSettings(f.view.files)
 	f.kubelet = d.kubelet(f.view)
 	rt := f.view.runtime
 	if f.view.FS != nil && f.view.way() == endpoints.WayContainerd {
@@ -155,7 +152,7 @@ func (d *diagnosis) read() files {
 				return found.Endpoint != "" && err == nil && u != nil && s.Base.Scheme == "https"
 			})...)
 		}
-		c.findings = distinct(c.findings)
+		c.findings = judge.Distinct(c.findings)
 		if f.view.netns == "other" && !f.view.hasRuntime {
 			v := classify.New(classify.NodeVantageNotNode, "This ran in another network namespace than the node's, and no container runtime shares it: what holds here need not hold for the node.")
 			v.Severity = classify.SeverityWarn
@@ -186,7 +183,7 @@ func (d *diagnosis) run(parent context.Context) ([]*Result, error) {
 	if !ok { // a file system that hangs
 		d.view = &view{Node: Node{Labels: d.opts.Node.Labels}, netns: "unknown"}
 		for i, p := range d.pulls {
-			res := p.result(ctx, nil)
+			res := p.result(p.log(ctx, nil), nil)
 			res.Inconclusive += "; the node's files were not read in time"
 			finish(i, res)
 		}
@@ -198,6 +195,7 @@ func (d *diagnosis) run(parent context.Context) ([]*Result, error) {
 		d.opts.Keychain = f.kubelet
 	}
 	d.view, d.settings, d.way = f.view, f.settings, f.view.way()
+	d.userAgent = cmp.Or(d.opts.UserAgent, f.view.agent(), defaultAgent)
 	d.parallel = cmp.Or(d.opts.Concurrency, d.way.Parallel())
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}
 	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect, Pressure: d.view.FS}
@@ -222,8 +220,5 @@ func (d *diagnosis) hangUp() {
 	for _, l := range d.begun {
 		<-l.done
 		l.pool.Close()
-	}
-	for _, o := range d.clients {
-		o.close()
 	}
 }

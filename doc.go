@@ -1,20 +1,26 @@
-// Package pullwalk says why a node cannot pull an image: which layer is the
-// first that is really broken, who owns it, and what would prove the repair.
+// Package pullwalk tells why a node cannot pull an image. [Diagnose] walks the pull as
+// the node's container runtime would and returns a [Result]: the first layer that is
+// really broken, with host, owner and remedy, and what would prove the repair.
+//
+//	res, err := pullwalk.Diagnose(ctx, "registry.corp.example/team/app:v1", nil)
+//
+// [DiagnoseAll] does it for many images of one node at little more than the cost of one,
+// [Coverage] holds results of many nodes against the pools that could schedule a
+// workload. A failed target is a Result; an error means that the question was invalid.
 //
 // # The model
 //
-// A pull is a walk over several endpoints: the registry, perhaps a mirror before
-// it, the token server that the registry names, the hosts to which blobs are
-// redirected, perhaps a proxy in between. At each endpoint the node climbs the
-// same ladder: name, route, connection, TLS, request. A rung is tried only when
-// the rungs that it needs hold; other endpoints go on meanwhile. The first rung
-// that fails on its own, lowest layer first, is the root cause, and the cause
-// decides the owner.
+// A pull touches several endpoints: the registry, perhaps a mirror before it, the token
+// server that the registry names, the hosts to which blobs are redirected, perhaps a
+// proxy in between. Each is probed in stages: name, route, connection, TLS, request. A
+// stage is tried only if the one before held; endpoints are probed side by side. What is
+// seen is written down and never changed; named rules then judge it, and each choice of
+// theirs is a decision that the Result keeps. The first stage that fails on its own, lowest layer first, is
+// the root cause, and the cause decides the owner.
 //
-// The image is pulled by the container runtime of the node, in the node's network
-// namespace, before the container exists. That is why [Node] is the view of a
-// machine and not of a pod, and why [Vantage] says in every [Result] who looked
-// from where: a result is true for that vantage and for no other.
+// The container runtime of the node pulls, in the node's network namespace, before the
+// container exists. [Node] is therefore the view of a machine and not of a pod. [Vantage]
+// says in every Result who looked from where: it is true for that vantage alone.
 //
 // # Words of a verdict
 //
@@ -41,27 +47,20 @@
 //     is wrong there warns and fails nothing.
 //   - round: one of several lookups of a name or connects to an address, see
 //     [Options].Rounds.
-//   - closing pull: the requests once more, by an ordinary HTTP client. Where it
-//     contradicts the steps, nobody knows which of them the runtime would meet,
-//     and the verdict is inconclusive, see [PullReport].
 //   - sandbox: the pause image, which the runtime pulls by itself before any pod
 //     starts, see [Sandbox].
-//   - hand edit: a change on this node alone that takes part in the pull. It makes
-//     a [Proof] worthless for the node's pool.
+//   - drift: a change by hand, on this node alone, that takes part in the pull. It
+//     makes a [Proof] worthless for the node's pool.
 //   - proved, failed, not-probed, open, hand-repaired, long-lived, already-stored:
 //     what is known of a pool, see [CoverageState].
 //
 // # Use
 //
-// [Diagnose] does everything, [DiagnoseAll] for many images of one node at little
-// more than the cost of one. What only the caller's company knows of a pull is added
-// as a [Check], a rung like any other; [Options.Rounds] shows how often a path fails
-// that fails now and then. The probes work alone, too: package reach (route
-// and connect), dnscheck (every nameserver), endpoints (the walk), tlsauth
-// (trust and identity). Package classify is the dictionary of causes, and reads
-// live errors and event texts into it.
-//
-// A failed target is a Result. An error means that the question made no sense.
+// A step of the caller's own is a [Check]; [Options.Rounds] shows how often a path fails
+// that fails now and then. The probes work alone, too: package reach (route and connect),
+// dnscheck (every nameserver), endpoints (all hosts of a pull), tlsauth (trust and
+// identity). Package classify is the catalogue of causes, and reads live errors and event
+// texts into it.
 //
 // # What is not proved
 //

@@ -14,12 +14,12 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
-
-const schemeDNS = "dns"
 
 // target says which endpoint is meant, and how it is reached.
 type target struct {
@@ -30,6 +30,7 @@ type target struct {
 	hint         bool // only expected in this pull
 	known        bool // a hint by what is known of a provider, and not by the caller
 	ownRoots     bool // none of the source's TLS settings hold, only the node's roots
+	beforePlain  bool // a hint: https, tried before plain http
 	aside        bool // a hint that is only worth telling: nobody said that the pull comes there
 }
 
@@ -60,13 +61,14 @@ func (t target) hostPort() string { return net.JoinHostPort(t.host, strconv.Itoa
 type endpoint struct {
 	*ladder
 	target
-	src   *source
-	roles []endpoints.Role
-	left  bool          // the ladder, before its end; read when nothing else of the pull runs
-	turns chan struct{} // requests for blobs at once
+	src      *source
+	roles    []endpoints.Role
+	registry bool          // where the source's manifests are asked for
+	left     bool          // the ladder, before its end; read when nothing else of the pull runs
+	turns    chan struct{} // requests for blobs at once
 
 	mu       sync.Mutex
-	steps    []step
+	steps    []pull.Step
 	changed  chan struct{}   // closed when one more step is recorded
 	checks   map[StepID]bool // the caller's, that were begun here
 	onlyHint bool            // the pull has not come here yet
@@ -81,43 +83,51 @@ func (e *endpoint) isHint() bool {
 	return e.onlyHint
 }
 
-// isAside says that the endpoint is looked at for information only, so far.
-func (e *endpoint) isAside() bool {
+// logged is what the log has of the endpoint without its roles. The caller holds
+// e.mu.
+func (e *endpoint) logged() pull.Endpoint {
+	out := pull.Endpoint{
+		Scheme: e.scheme, Host: e.host, Port: e.port, FoundBy: e.foundBy, Registry: e.registry, Expected: e.onlyHint, Known: e.known,
+		Aside: e.onlyTold, BeforePlain: e.beforePlain, Forwarded: e.forwarded(), Steps: slices.Clip(e.steps),
+	}
+	if e.via != nil {
+		out.Via = e.via.hostPort()
+	}
+	return out
+}
+
+// soFar is logged for who does not hold e.mu.
+func (e *endpoint) soFar() pull.Endpoint {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.onlyHint && e.onlyTold
+	return e.logged()
 }
 
 // record keeps a finished step that is this image's own.
-func (e *endpoint) record(s Step, index int) Step {
-	st := e.settled(s, index)
+func (e *endpoint) record(s pull.Step, index int) pull.Step {
+	st := e.observed(s, index)
 	e.keep(st)
-	return st.Step
+	return judge.Step(pull.Endpoint{Forwarded: e.forwarded()}, st)
 }
 
-// keep takes a finished step into the result and tells OnStep.
-func (e *endpoint) keep(st step) {
-	st.Image = e.src.d.ref.Given
+// keep takes a finished step into the log and tells OnStep.
+func (e *endpoint) keep(st pull.Step) {
 	e.mu.Lock()
+	at := e.logged()
 	e.steps = append(e.steps, st)
 	close(e.changed)
 	e.changed = make(chan struct{})
-	told := st.Step
-	if e.onlyHint {
-		told.Findings = warned(st.Findings)
-	}
-	if e.onlyHint && e.onlyTold {
-		told.Findings = mentioned(st.Findings)
-	}
 	e.mu.Unlock()
-	e.d.notify.step(told)
+	if e.d.opts.observed != nil {
+		e.d.opts.observed(st)
+	}
+	e.d.notify.step(stepOf(judge.Step(at, st), e.hostPort(), e.src.d.ref.Given))
 }
 
 // place names the endpoint of a finding as host:port, so that every finding can
 // be traced to the endpoint in whose ladder it stands; a nameserver's finding
 // keeps the name that was looked up, and a tunnel is the proxy's to open.
 func (e *ladder) place(id StepID, f classify.Finding) classify.Finding {
-	f = e.maybeProxys(f)
 	switch {
 	case e.blamesProxy(id, f):
 		f.Endpoint = e.via.hostPort()
@@ -125,7 +135,7 @@ func (e *ladder) place(id StepID, f classify.Finding) classify.Finding {
 		if f.Endpoint == "" {
 			f.Endpoint = e.host
 		}
-	case e.scheme == schemeDNS:
+	case e.scheme == pull.SchemeDNS:
 		f.Endpoint = e.host
 	default:
 		f.Endpoint = e.hostPort()
@@ -144,22 +154,22 @@ func (e *endpoint) blockRest(ids ...StepID) {
 	default: // its ladder still runs: the end of ctx came first
 	}
 	if by == "" {
-		by = e.src.firstFailure()
+		by = judge.FirstFailure(e.src.log())
 	}
 	for _, id := range ids {
-		e.record(Step{ID: id, Status: StatusBlocked, BlockedBy: by}, 0)
+		e.record(pull.Step{ID: id, Status: StatusBlocked, BlockedBy: by}, 0)
 	}
 }
 
 func (e *endpoint) has(id StepID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.steps, func(s step) bool { return s.ID == id })
+	return slices.ContainsFunc(e.steps, func(s pull.Step) bool { return s.ID == id })
 }
 
 // request runs one request at e once its ladder holds. The step is not recorded
 // yet: what it amounts to may depend on the next.
-func (e *endpoint) request(ctx context.Context, s Step, run func(context.Context, http.RoundTripper, *watch) outcome) outcome {
+func (e *endpoint) request(ctx context.Context, s pull.Step, run func(context.Context, http.RoundTripper, *watch) outcome) outcome {
 	select {
 	case <-e.ready:
 	case <-ctx.Done():
@@ -207,8 +217,8 @@ func (e *ladder) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 		Hellos: e.d.hellos(),
 		Roots:  e.d.view.Node.Roots, Trust: e.d.view.roots, FS: e.d.view.FS,
 		CA: e.tls.ca, CASource: e.tls.by, ClientPairs: e.tls.pairs, SkipVerify: e.tls.skipVerify,
-		RuntimeStarted: e.d.view.runtime.Started, Seen: e.seen, Segments: e.segments(), Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
-		Dialer: tlsauth.DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		RuntimeStarted: e.d.view.runtime.Started, Seen: e.seen, DialSegments: e.segments(), Now: e.d.view.Now, Limit: e.d.limits.TLS, UserAgent: e.d.userAgent,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			select {
 			case c := <-first:
 				return registry.ReadAhead(c), nil
@@ -219,7 +229,7 @@ func (e *ladder) tlsChecker(l *lane, open net.Conn) *tlsauth.Checker {
 				return nil, err
 			}
 			return registry.ReadAhead(c), nil
-		}),
+		},
 	}
 }
 
@@ -234,16 +244,20 @@ func (d *diagnosis) hellos() []tlsauth.Hello {
 
 // segments clamps segments where the sockets are the system's own, to tell a
 // silent server from a path that loses large packets.
-func (e *ladder) segments() tlsauth.SegmentDialer {
+func (e *ladder) segments() func(ctx context.Context, network, address string, mss int) (net.Conn, error) {
+	if e.via != nil { // through a proxy the path is the proxy's
+		return nil
+	}
 	switch d := e.d.view.Node.Dialer.(type) {
 	case nil:
-		if e.via == nil {
-			return reach.System{}
-		}
-	case reach.SegmentDialer:
-		if e.via == nil { // through a proxy the path is the proxy's
-			return d
-		}
+		return reach.System{}.DialSegment
+	case segmentDialer:
+		return d.DialSegment
 	}
 	return nil
+}
+
+// segmentDialer is a dialer that can clamp segments, as [reach.System] does.
+type segmentDialer interface {
+	DialSegment(ctx context.Context, network, address string, mss int) (net.Conn, error)
 }

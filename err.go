@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // DiagnosisError is a Result that is not good, as an error.
@@ -29,7 +30,7 @@ func (e *DiagnosisError) Unwrap() []error {
 
 // Err returns nil if the verdict is ok or degraded, else a [*DiagnosisError].
 func (r *Result) Err() error {
-	if r.Verdict.passes() && r.Verdict != StatusSkipped {
+	if pull.Passes(r.Verdict) && r.Verdict != StatusSkipped {
 		return nil
 	}
 	return &DiagnosisError{Verdict: r.Verdict, Primary: r.Primary, Findings: r.Findings, report: strings.TrimSpace(r.String())}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"slices"
 	"strings"
 )
@@ -46,7 +47,7 @@ func (r *Result) Fingerprint() string {
 		add("source", s.Kind, s.Host, string(s.Verdict))
 		for _, e := range s.Endpoints {
 			for _, st := range e.Steps {
-				lane := st.Addr.IsValid() && e.Scheme != schemeDNS
+				lane := st.Addr.IsValid() && e.Scheme != pull.SchemeDNS
 				if !lane && st.Status != StatusOK && st.Status != StatusSkipped {
 					add("step", s.Host, e.Scheme, e.HostPort(), string(st.ID), string(st.Status))
 				}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // foreign asks the places that a layer names itself, which the runtimes do before
@@ -20,7 +21,7 @@ func (f *fetch) foreign(ctx context.Context) (*endpoints.RequestReport, bool) {
 	for i, u := range places {
 		t, err := targetOf(u, endpoints.RoleBlob, "the manifest")
 		if err != nil {
-			f.reg.record(Step{ID: f.id, Subject: f.blob.Digest, Status: StatusInconclusive, Reason: "the layer's own place cannot be asked: " + err.Error()}, f.index)
+			f.reg.record(pull.Step{ID: f.id, Subject: f.blob.Digest, Status: StatusInconclusive, Reason: "the layer's own place cannot be asked: " + err.Error()}, f.index)
 			return nil, true
 		}
 		t.ownRoots = !f.s.d.way.Pings()                 // containerd asks with its default client there

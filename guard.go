@@ -15,6 +15,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -62,24 +63,10 @@ func (g *guard) keep(seam string, value any) error {
 	return p
 }
 
-// broken returns the panic of a seam, if it had one.
-func (g *guard) broken(seam string) (panicked, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	i := slices.IndexFunc(g.seen, func(p panicked) bool { return p.seam == seam })
-	if i < 0 {
-		return panicked{}, false
-	}
-	return g.seen[i], true
-}
-
-// distrust takes back a failure that a panic of the caller's code may have made.
-func (g *guard) distrust(s Step) Step {
-	if g == nil || s.Status != StatusFailed {
-		return s
-	}
+// brokenFor is the panic of the seam that a step depends on; "" = there was none.
+func (g *guard) brokenFor(id StepID) string {
 	seam := ""
-	switch s.ID {
+	switch id {
 	case StepDNS:
 		seam = seamDNS
 	case StepRoute:
@@ -87,22 +74,29 @@ func (g *guard) distrust(s Step) Step {
 	case StepConnect, StepTunnel, StepTLS:
 		seam = seamDialer
 	}
-	if p, ok := g.broken(seam); ok {
-		s.Status, s.Reason, s.Findings = StatusInconclusive, p.Error(), warned(s.Findings)
+	if g == nil || seam == "" {
+		return ""
 	}
-	return s
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.seen {
+		if p.seam == seam {
+			return p.Error()
+		}
+	}
+	return ""
 }
 
 // step says which seams failed; ok is false if none did.
-func (g *guard) step() (s Step, ok bool) {
+func (g *guard) step() (s pull.Step, ok bool) {
 	if g == nil {
-		return Step{}, false
+		return pull.Step{}, false
 	}
 	g.mu.Lock()
 	seen := slices.Clone(g.seen)
 	g.mu.Unlock()
 	if len(seen) == 0 {
-		return Step{}, false
+		return pull.Step{}, false
 	}
 	slices.SortFunc(seen, func(a, b panicked) int { return cmp.Compare(a.seam, b.seam) })
 	var findings []classify.Finding
@@ -111,7 +105,7 @@ func (g *guard) step() (s Step, ok bool) {
 		f.Severity = classify.SeverityWarn
 		findings = append(findings, f)
 	}
-	return settle(Step{ID: StepSettings, Subject: "node view"}, true, seen[0].Error(), findings), true
+	return pull.StatusOf(pull.Step{ID: StepSettings, Subject: "node view"}, true, seen[0].Error(), findings), true
 }
 
 // recordView says at the registry's endpoint that the caller's code failed.
@@ -130,7 +124,7 @@ func (s *source) recordView() {
 		s.pending = &st
 		return
 	}
-	merged := settle(*s.pending, true, cmp.Or(s.pending.Reason, st.Reason), slices.Concat(s.pending.Findings, st.Findings))
+	merged := pull.StatusOf(*s.pending, true, cmp.Or(s.pending.Reason, st.Reason), slices.Concat(s.pending.Findings, st.Findings))
 	s.pending = &merged
 }
 
@@ -182,7 +176,7 @@ func (g *guard) dialer(d reach.Dialer) reach.Dialer {
 	switch d := d.(type) {
 	case nil, reach.System, *reach.System, *net.Dialer:
 		return d
-	case reach.SegmentDialer:
+	case segmentDialer:
 		return guardedSegments{guardedDialer{d.(reach.Dialer), g}, d}
 	}
 	return guardedDialer{d, g}
@@ -200,7 +194,7 @@ func (d guardedDialer) DialContext(ctx context.Context, network, address string)
 
 type guardedSegments struct {
 	guardedDialer
-	segments reach.SegmentDialer
+	segments segmentDialer
 }
 
 func (d guardedSegments) DialSegment(ctx context.Context, network, address string, mss int) (conn net.Conn, err error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -39,7 +40,7 @@ func routeByHand(r *reach.Route) []classify.Finding {
 		return nil
 	}
 	way := ""
-	facts := []classify.Fact{{Key: reach.FactPrefix, Value: r.Prefix.String()}}
+	facts := []classify.Fact{{Key: classify.FactPrefix, Value: r.Prefix.String()}}
 	if r.Gateway.IsValid() {
 		way = " via " + r.Gateway.String()
 		facts = append(facts, classify.Fact{Key: classify.FactGateway, Value: r.Gateway.String()})
@@ -141,7 +142,7 @@ func handEdits(sources []Source, served int) []string {
 	}
 	for i, s := range sources {
 		for _, e := range s.Endpoints {
-			if i != served && e.Scheme != schemeDNS || len(e.Roles) == 1 && e.Roles[0] == endpoints.RoleExpected {
+			if i != served && e.Scheme != pull.SchemeDNS || len(e.Roles) == 1 && e.Roles[0] == endpoints.RoleExpected {
 				continue
 			}
 			for _, st := range e.Steps {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // hintGrace is how long the ladders of hints are waited for when the pull has come
@@ -32,7 +33,7 @@ func (s *source) hints(ctx context.Context, base *url.URL) (done func()) {
 		}
 	}
 	return func() {
-		if s.sawAll() {
+		if s.finished && s.d.opts.Pull != Connect {
 			for _, e := range begun {
 				s.d.climbing.Go(e.leave)
 			}
@@ -57,38 +58,31 @@ func (e *endpoint) leave() {
 	}
 }
 
-// cutShort records the rungs that have not been taken.
+// cutShort records the steps on the way to e that have not been taken.
 func (e *endpoint) cutShort() {
-	taken := e.sorted()
-	find := func(id StepID, addr netip.Addr) (Step, bool) {
-		i := slices.IndexFunc(taken, func(st step) bool { return st.ID == id && st.Addr == addr })
-		if i < 0 {
-			return Step{}, false
-		}
-		return taken[i].Step, true
+	taken := e.soFar().Steps
+	has := func(id StepID, addr netip.Addr) bool {
+		return slices.ContainsFunc(taken, func(st pull.Step) bool { return st.ID == id && st.Addr == addr })
 	}
-	cut := func(addr netip.Addr, index int, ids ...StepID) map[StepID]Step {
-		all, by := map[StepID]Step{}, ""
+	cut := func(addr netip.Addr, index int, ids ...StepID) {
+		by := ""
 		for _, id := range ids {
-			st, ok := find(id, addr)
-			if !ok {
-				st = Step{ID: id, Addr: addr, Status: StatusBlocked, BlockedBy: by}
-				if by == "" {
-					st.Status, st.Reason = StatusInconclusive, notTouched
-					by = stepName(id, e.hostPort(), addr)
-				}
-				st = e.record(st, index)
+			if has(id, addr) {
+				continue
 			}
-			all[id] = st
+			st := pull.Step{ID: id, Addr: addr, Status: StatusBlocked, BlockedBy: by}
+			if by == "" {
+				st.Status, st.Reason = StatusInconclusive, notTouched
+				by = pull.StepName(id, e.hostPort(), addr)
+			}
+			e.record(st, index)
 		}
-		return all
 	}
 	ids := e.laneSteps()
-	var lanes []*lane
+	var lanes []pull.Step // one of each address
 	for _, st := range taken {
-		begun := slices.ContainsFunc(lanes, func(l *lane) bool { return l.addr == st.Addr })
-		if st.Addr.IsValid() && !begun {
-			lanes = append(lanes, &lane{e: e.ladder, addr: st.Addr, index: st.index})
+		if st.Addr.IsValid() && !slices.ContainsFunc(lanes, func(l pull.Step) bool { return l.Addr == st.Addr }) {
+			lanes = append(lanes, st)
 		}
 	}
 	if len(lanes) == 0 {
@@ -97,11 +91,11 @@ func (e *endpoint) cutShort() {
 	}
 	cut(netip.Addr{}, 0, StepDNS)
 	for _, l := range lanes {
-		l.steps = cut(l.addr, l.index, ids...)
+		cut(l.Addr, l.Index, ids...)
 	}
 	for _, id := range ids {
-		if _, ok := find(id, netip.Addr{}); !ok {
-			e.record(sum(id, lanes), 0)
+		if !has(id, netip.Addr{}) {
+			e.record(pull.Step{ID: id, Sum: true}, 0)
 		}
 	}
 }

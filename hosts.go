@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // Hosts returns every host:port that the pull touches: the list that the owner
@@ -14,7 +15,7 @@ func (r *Result) Hosts() []HostUse {
 	var out []HostUse
 	add := func(s Source, also ...endpoints.Role) {
 		for _, e := range s.Endpoints {
-			if e.Scheme == schemeDNS {
+			if e.Scheme == pull.SchemeDNS {
 				continue
 			}
 			u := HostUse{Host: e.HostPort(), Scheme: e.Scheme, Roles: e.Roles, Via: e.Via, Hint: e.Hint, Addresses: e.addresses()}

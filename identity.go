@@ -6,11 +6,11 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -21,10 +21,9 @@ import (
 // first one.
 func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk) (held, first *endpoints.RequestReport) {
 	st := s.resolve(ctx, reg, w, 0)
-	s.closing.begin()
 	if st.ID != StepChallenge {
-		if st.Status.passes() {
-			s.needsNoSecrets(reg)
+		if pull.Passes(st.Status) {
+			s.accepted = pull.Anonymous
 			return st.Request, st.Request
 		}
 		return nil, st.Request
@@ -43,7 +42,7 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 	}
 	for i, c := range creds {
 		if by := s.silentStep(); by != "" { // of the exchange for the one before
-			reg.record(Step{ID: StepToken, Status: StatusBlocked, BlockedBy: by}, i)
+			reg.record(pull.Step{ID: StepToken, Status: StatusBlocked, BlockedBy: by}, i)
 			continue
 		}
 		identified := s.identify(ctx, reg, w, first, c, i)
@@ -53,10 +52,10 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 		if !identified {
 			continue
 		}
-		if st := s.resolve(ctx, reg, w, i+1); st.Status.passes() && st.Request != nil {
-			s.supersede(reg, i)
+		if st := s.resolve(ctx, reg, w, i+1); pull.Passes(st.Status) && st.Request != nil {
+			s.accepted = i + 1
 			info := s.said(c)
-			if w.Authorization == c.Secret.Basic() { // without it, the registry refused
+			if w.Authorization == secretOf(c).Basic() { // without it, the registry refused
 				info = c.Accepted()
 			}
 			s.d.setIdentity(info)
@@ -64,7 +63,6 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk
 			return st.Request, first
 		}
 	}
-	s.blamePlan(reg)
 	return nil, first
 }
 
@@ -78,7 +76,7 @@ func (s *source) said(c tlsauth.Offer) tlsauth.CredentialInfo {
 
 // refused reads a refusal again, given what is known of the credential and of the
 // token exchange before it.
-func (s *source) refused(st Step) Step {
+func (s *source) refused(st pull.Step) pull.Step {
 	if s.known == nil || st.Request == nil {
 		return st
 	}
@@ -96,7 +94,7 @@ func (s *source) refused(st Step) Step {
 // credentials asks the keychain what the kubelet would try, and leaves out what
 // the runtime does not send to this source. The step is non-nil when the keychain
 // did not answer.
-func (s *source) credentials(ctx context.Context, reg *endpoint) ([]tlsauth.Offer, *Step) {
+func (s *source) credentials(ctx context.Context, reg *endpoint) ([]tlsauth.Offer, *pull.Step) {
 	if sb := s.d.sandbox; sb != nil {
 		return sb.offers(ctx, s)
 	}
@@ -108,17 +106,17 @@ func (s *source) credentials(ctx context.Context, reg *endpoint) ([]tlsauth.Offe
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxKeychain)
 	defer cancel()
-	if hasSeverity(s.d.plan.Findings(), classify.SeverityFail) { // the kubelet ends the pull before the runtime hears of it
-		return nil, &Step{ID: StepToken, Status: StatusBlocked, BlockedBy: stepName(StepSecrets, reg.hostPort(), netip.Addr{})}
+	if pull.HasSeverity(s.d.plan.Findings(), classify.SeverityFail) { // the kubelet ends the pull before the runtime hears of it
+		return nil, &pull.Step{ID: StepToken, Status: StatusBlocked, BlockedBy: pull.StepName(StepSecrets, reg.hostPort(), netip.Addr{})}
 	}
 	if p := s.d.plan; p != nil && p.Inconclusive != "" && len(p.Offered) == 0 {
-		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: "what the kubelet would offer is not known: " + classify.Redact(p.Inconclusive, 300)}
+		return nil, &pull.Step{ID: StepToken, Status: StatusInconclusive, Reason: "what the kubelet would offer is not known: " + classify.Redact(p.Inconclusive, 300)}
 	}
 	offers, err := tlsauth.Offers(ctx, s.d.opts.Keychain, s.d.ref.String())
 	if err != nil {
-		return nil, &Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
+		return nil, &pull.Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
 	}
-	if len(offers) == 1 && offers[0].Secret.IsZero() { // the kubelet hands over none
+	if len(offers) == 1 && secretOf(offers[0]).IsZero() { // the kubelet hands over none
 		own, step := s.ownOffers(ctx, endpoints.OwnLogin)
 		if own != nil || step != nil {
 			s.ownLogin = true
@@ -142,7 +140,7 @@ type planner interface {
 
 // planCredentials asks such a keychain, and climbs to the hosts that the credentials
 // come from: when they cannot be reached, the pull looks like a missing right.
-func (d *pull) planCredentials(ctx context.Context, s *source) {
+func (d *imageRun) planCredentials(ctx context.Context, s *source) {
 	keychain, ok := d.opts.Keychain.(planner)
 	if !ok {
 		return
@@ -182,58 +180,7 @@ func (s *source) recordPlan(reg *endpoint) {
 		if p.Inconclusive != "" && len(p.Offered) == 0 {
 			reason = p.Inconclusive
 		}
-		reg.record(settle(Step{ID: StepSecrets}, true, reason, p.Findings()), 0)
-	}
-}
-
-// blamePlan makes what kept the kubelet from offering a credential the cause of an
-// anonymous attempt that was refused, and that refusal its consequence.
-func (s *source) blamePlan(reg *endpoint) {
-	p := s.d.plan
-	if p == nil || len(p.Offered) > 0 || p.Inconclusive != "" || s.ownLogin {
-		return
-	}
-	refused, explained := false, false
-	s.eachStep(func(e *endpoint, st *step) { refused = refused || st.refusesIdentity() })
-	if !refused {
-		return
-	}
-	s.eachStep(func(e *endpoint, st *step) {
-		if e != reg || st.ID != StepSecrets {
-			return
-		}
-		st.Findings = slices.Clone(st.Findings)
-		for i, f := range st.Findings {
-			switch f.Cause {
-			case classify.IdentityPullSecretMissing, classify.IdentityPullSecretInvalid, classify.IdentityProviderConfigInvalid,
-				classify.IdentityCredentialPluginFailed, classify.IdentitySourceUnreachable:
-				st.Findings[i].Severity, st.Status, explained = classify.SeverityFail, StatusFailed, true
-			}
-		}
-	})
-	if explained {
-		s.eachStep(func(_ *endpoint, st *step) {
-			if st.refusesIdentity() {
-				st.Findings = warned(st.Findings)
-			}
-		})
-	}
-}
-
-func (st *step) refusesIdentity() bool {
-	return (st.ID == StepToken || st.ID == StepResolve) && slices.ContainsFunc(st.Findings, func(f classify.Finding) bool {
-		return f.Layer == classify.LayerIdentity && f.Severity == classify.SeverityFail
-	})
-}
-
-// eachStep visits the steps that are recorded, one endpoint at a time.
-func (s *source) eachStep(visit func(*endpoint, *step)) {
-	for _, e := range s.snapshot() {
-		e.mu.Lock()
-		for i := range e.steps {
-			visit(e, &e.steps[i])
-		}
-		e.mu.Unlock()
+		reg.record(pull.StatusOf(pull.Step{ID: StepSecrets}, true, reason, p.Findings()), 0)
 	}
 }
 
@@ -244,12 +191,12 @@ func (s *source) auditRights(ctx context.Context, reg *endpoint, first *endpoint
 	}
 	e, ch, err := s.tokenHost(ctx, first)
 	if e == nil || err != nil {
-		reg.record(Step{ID: StepRights, Status: StatusSkipped, Reason: "no token server grants rights here"}, 0)
+		reg.record(pull.Step{ID: StepRights, Status: StatusSkipped, Reason: "no token server grants rights here"}, 0)
 		return
 	}
-	out := e.request(ctx, Step{ID: StepRights}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
-		r := registry.AuditRights(ctx, rt, ch, c.Secret, s.ref.Repository, s.d.userAgent)
-		st := settle(Step{ID: StepRights}, true, "", warned(r.Findings()))
+	out := e.request(ctx, pull.Step{ID: StepRights}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+		r := registry.AuditRights(ctx, rt, ch, secretOf(c), s.ref.Repository, s.d.userAgent)
+		st := pull.StatusOf(pull.Step{ID: StepRights}, true, "", pull.Warned(r.Findings()))
 		if r.Inconclusive != "" { // the pull does not depend on it
 			st.Status, st.Reason = StatusSkipped, r.Inconclusive
 		}
@@ -285,10 +232,10 @@ func (s *source) tokenHost(ctx context.Context, r *endpoints.RequestReport) (*en
 // challenge asks for. It reports whether a request with it can be tried.
 func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk, first *endpoints.RequestReport, c tlsauth.Offer, index int) bool {
 	w.Authorization, s.auth, s.known = "", nil, nil
-	if c.Secret.RegistryToken != "" && reg.scheme == "https" {
-		w.Authorization = registry.NewToken(c.Secret.RegistryToken).Authorization()
+	if secretOf(c).RegistryToken != "" && reg.scheme == "https" {
+		w.Authorization = registry.NewToken(secretOf(c).RegistryToken).Authorization()
 		s.auth = newBearer(w.Authorization)
-		reg.record(Step{ID: StepToken, Status: StatusSkipped, Reason: "the credential is a registry token"}, index)
+		reg.record(pull.Step{ID: StepToken, Status: StatusSkipped, Reason: "the credential is a registry token"}, index)
 		return true
 	}
 	e, ch, err := s.tokenHost(ctx, first)
@@ -303,15 +250,15 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 		return false
 	}
 	fetch := func(ctx context.Context) outcome {
-		return e.request(ctx, Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+		return e.request(ctx, pull.Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 			hops := &tokenHops{s: s, at: e}
-			res := registry.FetchToken(ctx, rt, registry.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: c.Secret, UserAgent: s.d.userAgent, Way: s.d.way.Token(), Fields: s.cfg.TokenFields(), Next: hops.next})
+			res := registry.FetchToken(ctx, rt, registry.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: secretOf(c), UserAgent: s.d.userAgent, Way: s.d.way.Token(), Fields: s.cfg.TokenFields(), Next: hops.next})
 			out := outcome{token: res, at: hops.at}
 			switch {
 			case res.Err != nil && ctx.Err() != nil:
-				out.Step = Step{ID: StepToken, Status: StatusInconclusive, Reason: reasonOf(ctx)}
+				out.Step = pull.Step{ID: StepToken, Status: StatusInconclusive, Reason: reasonOf(ctx)}
 			case hops.blockedBy != "":
-				out.Step = Step{ID: StepToken, Status: StatusBlocked, BlockedBy: hops.blockedBy}
+				out.Step = pull.Step{ID: StepToken, Status: StatusBlocked, BlockedBy: hops.blockedBy}
 			default:
 				out.Step = s.judge(ch, c, res)
 			}
@@ -386,9 +333,19 @@ func (b *bearer) current(ctx context.Context, refused string) string {
 	return b.value
 }
 
-func (s *source) judge(ch registry.Challenge, c tlsauth.Offer, res registry.TokenResult) Step {
-	rep := registry.JudgeToken(ch, c.Exchanged(res), res, s.ref.Repository)
-	return settle(Step{ID: StepToken, Access: rep}, rep.TokenIssued, rep.Inconclusive, rep.Findings())
+// secretOf is an offer in the form in which requests carry it.
+func secretOf(c tlsauth.Offer) registry.Credential {
+	a := c.Auth()
+	return registry.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
+}
+
+func (s *source) judge(ch registry.Challenge, c tlsauth.Offer, res registry.TokenResult) pull.Step {
+	info := c.Info
+	if res.HasToken && res.ForUser { // a token alone may be an anonymous one, in answer to a wrong password
+		info = c.Accepted()
+	}
+	rep := registry.JudgeToken(ch, info, res, s.ref.Repository)
+	return pull.StatusOf(pull.Step{ID: StepToken, Access: rep}, rep.TokenIssued, rep.Inconclusive, rep.Findings())
 }
 
 // basic answers a challenge that asks for user and password themselves.
@@ -397,20 +354,20 @@ func (s *source) basic(reg *endpoint, w *endpoints.Walk, first *endpoints.Reques
 		if ch.Scheme != "basic" {
 			continue
 		}
-		if c.Secret.Username == "" || c.Secret.Password == "" {
+		if secretOf(c).Username == "" || secretOf(c).Password == "" {
 			reg.record(s.judge(ch, c, registry.TokenResult{}), index)
 			return false
 		}
 		if reg.scheme != "https" {
 			f := classify.New(classify.IdentityPlaintextRefused, "The registry asks for a password over plain http; it was not sent.")
 			f.Severity = classify.SeverityWarn
-			reg.record(settle(Step{ID: StepToken}, false, "credential withheld: plain http", []classify.Finding{f}), index)
+			reg.record(pull.StatusOf(pull.Step{ID: StepToken}, false, "credential withheld: plain http", []classify.Finding{f}), index)
 			return false
 		}
-		w.Authorization = c.Secret.Basic()
+		w.Authorization = secretOf(c).Basic()
 		s.known = registry.JudgeToken(ch, c.Info, registry.TokenResult{}, s.ref.Repository)
 		s.auth = newBearer(w.Authorization)
-		reg.record(Step{ID: StepToken, Status: StatusSkipped, Reason: "the registry asks for Basic: no token is fetched"}, index)
+		reg.record(pull.Step{ID: StepToken, Status: StatusSkipped, Reason: "the registry asks for Basic: no token is fetched"}, index)
 		return true
 	}
 	var ch registry.Challenge
@@ -419,15 +376,4 @@ func (s *source) basic(reg *endpoint, w *endpoints.Walk, first *endpoints.Reques
 	}
 	reg.record(s.judge(ch, c, registry.TokenResult{}), index)
 	return false
-}
-
-// supersede turns what was said of earlier credentials, and of a token that
-// claimed too little, into warnings: a later request was allowed to read.
-func (s *source) supersede(reg *endpoint, index int) {
-	s.eachStep(func(e *endpoint, st *step) {
-		old := st.ID == StepToken && st.index <= index || e == reg && st.ID == StepResolve && st.index <= index
-		if old && (st.Status == StatusFailed || st.Status == StatusInconclusive) {
-			st.Status, st.Findings = StatusDegraded, warned(st.Findings)
-		}
-	})
 }

@@ -32,11 +32,12 @@ type importRule struct {
 
 var importRules = []importRule{
 	{module + "/reach", []string{".", "internal/simnet", "examples/..."}, "what one probe learns reaches the next as plain values, through root"},
-	{module + "/dnscheck", []string{".", "internal/simnet", "internal/lab", "examples/..."}, "what one probe learns reaches the next as plain values, through root"},
+	{module + "/dnscheck", []string{".", "internal/judge", "internal/simnet", "internal/lab", "examples/..."}, "what one probe learns reaches the next as plain values, through root"},
 	{module + "/endpoints", []string{".", "examples/..."}, "what one probe learns reaches the next as plain values, through root"},
 	{module + "/tlsauth", []string{".", "examples/..."}, "what one probe learns reaches the next as plain values, through root"},
 	{module, []string{"examples/..."}, "no package knows the one that puts it together"},
-	{module + "/internal/registry", []string{".", "endpoints", "tlsauth"}, "one way to speak to a registry, for the walk and for the identity check"},
+	{module + "/internal/judge", []string{"."}, "only root has everything that is judged"},
+	{module + "/internal/registry", []string{".", "endpoints", "tlsauth", "internal/pull", "internal/judge"}, "one way to speak to a registry, for the walk and for the identity check"},
 	{module + "/internal/simnet", nil, "a network for tests"},
 	{module + "/internal/lab", []string{"examples/..."}, "a registry for tests and examples"},
 	{"github.com/google/go-containerregistry/...", []string{".", "endpoints", "tlsauth", "internal/registry", "internal/lab", "examples/..."}, "a name parser and a keychain; no client of it walks for us"},
@@ -55,7 +56,7 @@ var importRules = []importRule{
 	{"os/exec", []string{"internal/pluginrun"}, "no subprocesses but the kubelet's plugins, where the caller asks for them"},
 	{module + "/internal/pluginrun", []string{"."}, "what starts processes is not to be had by accident"},
 	{"plugin", nil, "no code from elsewhere"},
-	{"unsafe", []string{"classify/errno_windows.go"}, "no need"},
+	{"unsafe", nil, "no need"},
 }
 
 // source is one Go file that is not a test.

@@ -37,12 +37,12 @@ func (w *world) kubelet(t testing.TB, verb string, args []string) {
 		k.Secrets = append(k.Secrets, s)
 		return
 	}
-	k.Providers = tlsauth.ParseProviderConfig(fmt.Appendf(nil, `{"apiVersion": "kubelet.config.k8s.io/v1", "kind": "CredentialProviderConfig", "providers": [
-		{"name": %q, "matchImages": ["registry.corp.test"], "defaultCacheDuration": "10m", "apiVersion": "credentialprovider.kubelet.k8s.io/v1"}]}`, args[0]))
+	k.Providers = fmt.Appendf(nil, `{"apiVersion": "kubelet.config.k8s.io/v1", "kind": "CredentialProviderConfig", "providers": [
+		{"name": %q, "matchImages": ["registry.corp.test"], "defaultCacheDuration": "10m", "apiVersion": "credentialprovider.kubelet.k8s.io/v1"}]}`, args[0])
 	if args[1] != "absent" {
 		w.files[strings.TrimPrefix(pluginDir, "/")+"/"+args[0]] = &fstest.MapFile{Data: []byte("x"), Mode: 0o755}
 	}
-	k.Plugins = tlsauth.PluginRunnerFunc(func(context.Context, tlsauth.PluginCall) ([]byte, error) {
+	k.RunPlugin = func(context.Context, tlsauth.PluginCall) ([]byte, error) {
 		if args[1] == "fails" {
 			return nil, errors.New(strings.Join(args[2:], " "))
 		}
@@ -50,6 +50,8 @@ func (w *world) kubelet(t testing.TB, verb string, args []string) {
 			"kind": "CredentialProviderResponse", "apiVersion": "credentialprovider.kubelet.k8s.io/v1", "cacheKeyType": "Registry",
 			"auth": map[string]any{"registry.corp.test": map[string]string{"username": lab.Username, "password": lab.Password}},
 		})
-	})
-	require.Empty(t, k.Providers.Problems)
+	}
+	plan, err := (&tlsauth.Kubelet{Providers: k.Providers}).Plan(t.Context(), "registry.corp.test/team/app")
+	require.NoError(t, err)
+	require.Empty(t, plan.Findings(), "the kubelet takes this configuration")
 }

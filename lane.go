@@ -11,6 +11,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/reach"
 )
 
@@ -19,7 +20,7 @@ type lane struct {
 	e         *ladder
 	addr      netip.Addr // zero through a proxy
 	index     int
-	steps     map[StepID]Step
+	steps     map[StepID]pull.Step
 	blockedBy string // the step of this lane that stopped it
 	conn      net.Conn
 	spare     net.Conn // verified like conn; nil = none
@@ -30,7 +31,7 @@ type lane struct {
 func (l *lane) climb(ctx context.Context) {
 	for _, id := range l.e.laneSteps() {
 		if l.blockedBy != "" {
-			l.keep(Step{ID: id, Status: StatusBlocked, BlockedBy: l.blockedBy})
+			l.keep(pull.Step{ID: id, Status: StatusBlocked, BlockedBy: l.blockedBy})
 			continue
 		}
 		open := l.conn
@@ -39,7 +40,7 @@ func (l *lane) climb(ctx context.Context) {
 		if id == StepConnect {
 			more = l.e.again(ctx, l.connectAgain)
 		}
-		s := l.e.timed(ctx, Step{ID: id, Addr: l.addr}, func(ctx context.Context, _ *watch) outcome {
+		s := l.e.timed(ctx, pull.Step{ID: id, Addr: l.addr}, func(ctx context.Context, _ *watch) outcome {
 			switch id {
 			case StepRoute:
 				return outcome{Step: l.route(ctx)}
@@ -54,19 +55,16 @@ func (l *lane) climb(ctx context.Context) {
 		s = l.connects(s, more)
 		l.conn, l.spare = s.conn, s.spare
 		l.keep(s.Step)
-		if !s.Status.passes() {
-			l.blockedBy = stepName(id, l.e.hostPort(), l.addr)
+		if !pull.Passes(s.Status) {
+			l.blockedBy = pull.StepName(id, l.e.hostPort(), l.addr)
 			l.drop()
 		}
 	}
 }
 
-func (l *lane) keep(s Step) {
+func (l *lane) keep(s pull.Step) {
 	s.Addr = l.addr
-	if l.addr.IsValid() {
-		s = l.e.record(s, l.index)
-	}
-	l.steps[s.ID] = s
+	l.steps[s.ID] = l.e.record(s, l.index)
 }
 
 func (l *lane) drop() {
@@ -80,8 +78,8 @@ func (l *lane) drop() {
 
 func (l *lane) addrPort() netip.AddrPort { return netip.AddrPortFrom(l.addr, l.e.port) }
 
-func (l *lane) route(ctx context.Context) Step {
-	s := Step{ID: StepRoute}
+func (l *lane) route(ctx context.Context) pull.Step {
+	s := pull.Step{ID: StepRoute}
 	if s, denied := l.denied(s, l.addr); denied {
 		return s
 	}
@@ -90,7 +88,7 @@ func (l *lane) route(ctx context.Context) Step {
 
 // denied settles a step that would lead to an address which must not be
 // connected to.
-func (l *lane) denied(s Step, addr netip.Addr) (Step, bool) {
+func (l *lane) denied(s pull.Step, addr netip.Addr) (pull.Step, bool) {
 	err := l.e.d.allow(netip.AddrPortFrom(addr, l.e.port))
 	// The node's own settings name where its credentials come from, often at a
 	// link-local address; a registry cannot choose it, and nothing is asked there.
@@ -100,31 +98,31 @@ func (l *lane) denied(s Step, addr netip.Addr) (Step, bool) {
 	f := classify.New(classify.EndpointAddressDenied, fmt.Sprintf("%s leads to %v, which this tool does not connect to: %v", l.e.host, addr, err),
 		classify.Fact{Key: classify.FactAddress, Value: addr.String()})
 	f.Severity = classify.SeverityWarn
-	return settle(s, false, "address not allowed: "+err.Error(), []classify.Finding{f}), true
+	return pull.StatusOf(s, false, "address not allowed: "+err.Error(), []classify.Finding{f}), true
 }
 
 // lookup asks the kernel for the way to the lane's address.
-func (l *lane) lookup(ctx context.Context) Step {
-	s := Step{ID: StepRoute}
+func (l *lane) lookup(ctx context.Context) pull.Step {
+	s := pull.Step{ID: StepRoute}
 	rep, err := l.e.d.reach.CheckRoute(ctx, l.addr)
 	if err != nil {
 		return questionFailed(s, err)
 	}
-	s.Reach = rep
-	return settle(s, rep.Held(), rep.Inconclusive, append(rep.Findings(), routeByHand(rep.Route)...))
+	s.Report = rep
+	return pull.StatusOf(s, rep.Held(), rep.Inconclusive, append(rep.Findings(), routeByHand(rep.Route)...))
 }
 
 func (l *lane) connect(ctx context.Context) outcome {
-	s := Step{ID: StepConnect}
+	s := pull.Step{ID: StepConnect}
 	conn, rep, err := l.dial(ctx)
 	switch {
 	case rep != nil:
-		s.Reach = rep
-		s = settle(s, rep.Held(), rep.Inconclusive, l.named(rep.Findings()))
+		s.Report = rep
+		s = pull.StatusOf(s, rep.Held(), rep.Inconclusive, l.named(rep.Findings()))
 	case ctx.Err() != nil:
 		s.Status, s.Reason = StatusInconclusive, reasonOf(ctx)
 	default:
-		s = settle(s, false, "", []classify.Finding{classify.Error(err)})
+		s = pull.StatusOf(s, false, "", []classify.Finding{classify.Error(err)})
 	}
 	return outcome{Step: s, conn: conn}
 }
@@ -170,7 +168,7 @@ func (l *lane) dial(ctx context.Context) (net.Conn, *reach.Report, error) {
 }
 
 func (l *lane) tls(ctx context.Context, open net.Conn) outcome {
-	s := Step{ID: StepTLS}
+	s := pull.Step{ID: StepTLS}
 	if err := l.e.d.view.rootsErr; err != nil {
 		_ = open.Close()
 		return outcome{Step: questionFailed(s, err)}
@@ -183,8 +181,8 @@ func (l *lane) tls(ctx context.Context, open net.Conn) outcome {
 		_ = open.Close()
 		return outcome{Step: questionFailed(s, err)}
 	}
-	s.TLS = rep
-	return outcome{Step: settle(s, rep.Held(), rep.Inconclusive, append(rep.Findings(), l.e.d.rootByHand(rep)...)), conn: conn, spare: spare}
+	s.Report = rep
+	return outcome{Step: pull.StatusOf(s, rep.Held(), rep.Inconclusive, append(rep.Findings(), l.e.d.rootByHand(rep)...)), conn: conn, spare: spare}
 }
 
 // tlsTarget is the address as the TLS report names it; a tunnel has none.

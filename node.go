@@ -30,7 +30,7 @@ type Node struct {
 	FS     fs.FS
 	Router reach.Router // nil = the kernel of this machine
 	// Dialer opens every TCP connection. nil = from this process. Whether silence is a
-	// matter of packet size is asked only of one that is a [reach.SegmentDialer], too,
+	// matter of packet size is asked only of one that has a DialSegment, too,
 	// as the default is.
 	Dialer reach.Dialer
 	DNS    dnscheck.Exchanger // nil = UDP and TCP from this process
@@ -72,12 +72,13 @@ type view struct {
 	hasRuntime bool // its process was found
 	guard      *guard
 	ownRoot    bool // FS is the root of this process
-	// givenEnviron says that the runtime's environment is the caller's word.
-	givenEnviron bool
-	hostName     string
-	netns        string
-	proxySource  string
-	proxyEnv     map[string]string
+	// givenEnviron and givenConfig say that the runtime's environment, and its file,
+	// are the caller's word.
+	givenEnviron, givenConfig bool
+	hostName                  string
+	netns                     string
+	proxySource               string
+	proxyEnv                  map[string]string
 }
 
 // resolve fills in the defaults. It fails only for a node view that cannot be
@@ -125,7 +126,7 @@ func (n Node) resolve(hint RuntimeHint) (*view, error) {
 	v.chooseProxy(own)
 	if v.Roots == nil {
 		env := v.runtime.Environ
-		v.roots, v.rootsErr = tlsauth.RootFiles{File: env["SSL_CERT_FILE"], Dir: env["SSL_CERT_DIR"]}.Read(v.FS)
+		v.roots, v.rootsErr = tlsauth.ReadRoots(v.FS, env["SSL_CERT_FILE"], env["SSL_CERT_DIR"])
 	}
 	return v, nil
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"path"
+	"strings"
 	"sync"
 
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
@@ -44,6 +46,9 @@ func (d *diagnosis) kubelet(v *view) *tlsauth.Kubelet {
 	if v.ownRoot && seen && !process.SameFiles {
 		return &tlsauth.Kubelet{Secrets: secrets, Unseen: "the kubelet has another file tree than this process, so its credentials are not known"}
 	}
+	if len(process.Rivals) > 0 {
+		return &tlsauth.Kubelet{Secrets: secrets, Unseen: fmt.Sprintf("several kubelets run here with other settings, so it is not known whose credentials count: process %d, %s", process.PID, strings.Join(process.Rivals, ", "))}
+	}
 	k := tlsauth.NodeKubelet(v.FS, process.Args, process.Environ)
 	k.Secrets = secrets
 	if !seen {
@@ -55,7 +60,7 @@ func (d *diagnosis) kubelet(v *view) *tlsauth.Kubelet {
 	case !v.ownRoot:
 		k.NotRun = "plugins are run from the node's own root only"
 	default:
-		k.Plugins = &plugins{dir: k.PluginDir, environ: process.Environ}
+		k.RunPlugin = (&plugins{dir: k.PluginDir, environ: process.Environ}).RunPlugin
 	}
 	return k
 }
@@ -114,23 +119,10 @@ func (p *plugins) RunPlugin(ctx context.Context, call tlsauth.PluginCall) ([]byt
 	if own.answered {
 		return bytes.Clone(own.out), own.err
 	}
-	env := make([]string, 0, len(p.environ)+len(call.Env))
-	for name, value := range p.environ {
-		env = append(env, name+"="+value)
-	}
-	out, err := pluginrun.Run(ctx, call.Path, call.Args, append(env, call.Env...), call.Input)
+	env := append(pluginrun.Inherited(p.environ), call.Env...)
+	out, err := pluginrun.Run(ctx, call.Path, call.Args, env, call.Input)
 	if ctx.Err() == nil {
 		own.answered, own.out, own.err = true, bytes.Clone(out), err
 	}
 	return out, err
-}
-
-// needsNoSecrets takes back that it matters what the kubelet would offer: the
-// registry answered without asking for it.
-func (s *source) needsNoSecrets(reg *endpoint) {
-	s.eachStep(func(e *endpoint, st *step) {
-		if e == reg && st.ID == StepSecrets && st.Status == StatusInconclusive {
-			st.Status, st.Reason = StatusSkipped, "the registry asks for no credential; "+st.Reason
-		}
-	})
 }

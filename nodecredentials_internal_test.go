@@ -30,6 +30,10 @@ func pluginNode(dir string) fstest.MapFS {
 		link("proc/"+process+"/ns/pid", "pid:[4026531836]")
 		link("proc/"+process+"/ns/mnt", "mnt:[4026531841]")
 	}
+	tree["proc/700/status"] = &fstest.MapFile{Data: []byte("Uid:\t0\t0\t0\t0\n")}
+	tree["proc/700/stat"] = &fstest.MapFile{Data: []byte("700 (x) S 1 1 1 0 -1 0 1 0 0 0 1 2 0 0 20 0 9 0 9050 1 1 1\n")}
+	link("proc/700/exe", "/usr/bin/kubelet")
+	tree["usr/bin/kubelet"] = &fstest.MapFile{Mode: 0o755}
 	tree["proc/700/comm"] = &fstest.MapFile{Data: []byte("kubelet\n")}
 	tree["proc/700/cmdline"] = &fstest.MapFile{Data: []byte("kubelet\x00--image-credential-provider-config=/providers.yaml\x00--image-credential-provider-bin-dir=" + dir + "\x00")}
 	tree["proc/700/environ"] = &fstest.MapFile{Data: []byte("PATH=/usr/bin:/bin\x00ZONE=west\x00")}
@@ -79,11 +83,11 @@ echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kube
 	require.NoError(t, err)
 	require.Equal(t, "run\n", string(runs))
 	for _, format := range []string{"%v", "%+v", "%#v"} {
-		require.NotContains(t, fmt.Sprintf(format, k.Plugins), "from-plugin")
+		require.NotContains(t, fmt.Sprintf(format, k), "from-plugin")
 	}
 
 	mounted := d.kubelet(&view{Node: Node{FS: pluginNode(dir)}})
-	require.Nil(t, mounted.Plugins)
+	require.Nil(t, mounted.RunPlugin)
 	plan, err := mounted.Plan(t.Context(), "registry.corp.test/team/app:v1")
 	require.NoError(t, err)
 	require.Contains(t, plan.Inconclusive, "own root only")
@@ -91,7 +95,7 @@ echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kube
 	elsewhere := pluginNode(dir)
 	elsewhere["proc/700/ns/mnt"] = &fstest.MapFile{Data: []byte("mnt:[1]"), Mode: fs.ModeSymlink | 0o777}
 	other := d.kubelet(&view{Node: Node{FS: elsewhere}, ownRoot: true})
-	require.Nil(t, other.Plugins, "a path of another file tree means another program here")
+	require.Nil(t, other.RunPlugin, "a path of another file tree means another program here")
 	require.NotEmpty(t, other.Unseen)
 }
 

@@ -31,6 +31,7 @@ func (w *world) kubeletProcess(args string) {
 	w.link("proc/700/ns/net", netNamespace)
 	w.link("proc/700/ns/pid", pidNamespace)
 	w.file("proc/700/comm", "kubelet\n")
+	processOfRoot(w.files, "700", "/usr/bin/kubelet")
 	w.file("proc/700/cmdline", strings.ReplaceAll(args, " ", "\x00")+"\x00")
 	w.file("proc/700/environ", "HOME=/root\x00")
 }

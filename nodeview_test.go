@@ -67,6 +67,7 @@ func TestRootsOfTheRuntimesEnvironment(t *testing.T) {
 	delete(files, "etc/ssl/certs/ca-certificates.crt")
 	files["proc/self/ns/net"] = link("net:[7]")
 	files["proc/81/comm"] = &fstest.MapFile{Data: []byte("containerd\n")}
+	processOfRoot(files, "81", "/usr/bin/containerd")
 	files["proc/81/ns/net"] = link("net:[7]")
 	files["proc/81/environ"] = &fstest.MapFile{Data: []byte("SSL_CERT_FILE=/opt/ca.pem\x00")}
 	res, err := pullwalk.Diagnose(t.Context(), w.Image(), opts)

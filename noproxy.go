@@ -10,6 +10,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // maxNoProxyLookup bounds a lookup that no pull makes: only NO_PROXY is judged by
@@ -33,7 +34,7 @@ func (e *ladder) judgeNoProxy(ctx context.Context) {
 	}
 	found := slices.DeleteFunc(endpoints.JudgeProxy(env, asked), func(f classify.Finding) bool { return f.Endpoint == "" })
 	if len(found) > 0 {
-		e.record(settle(Step{ID: StepSettings}, true, "", found), 1) // after what the files say
+		e.record(pull.StatusOf(pull.Step{ID: StepSettings}, true, "", found), 1) // after what the files say
 	}
 }
 

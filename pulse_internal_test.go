@@ -9,21 +9,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
+
+// settled is a step as it is recorded and judged by itself.
+func settled(d *diagnosis, s pull.Step) pull.Step {
+	return judge.Step(pull.Endpoint{}, (&ladder{d: d}).observed(s, 0))
+}
 
 // A limit that passes while this process does not run is nobody's failure.
 func TestALimitIsJudgedByThoseWhoRan(t *testing.T) {
 	t.Parallel()
-	fail := func(cause classify.Cause, key, value string) Step {
-		return Step{Status: StatusFailed, Findings: []classify.Finding{classify.New(cause, "", classify.Fact{Key: key, Value: value})}}
+	fail := func(cause classify.Cause, key, value string) pull.Step {
+		return pull.Step{Status: StatusFailed, Findings: []classify.Finding{classify.New(cause, "", classify.Fact{Key: key, Value: value})}}
 	}
-	with := func(s Step, more []classify.Finding) Step {
+	with := func(s pull.Step, more []classify.Finding) pull.Step {
 		s.Findings = append(s.Findings, more...)
 		return s
 	}
 	for name, tt := range map[string]struct {
 		lost time.Duration
-		step Step
+		step pull.Step
 		want Status
 	}{
 		"it ran":                               {0, fail(classify.RouteConnectTimeout, classify.FactLimit, "5s"), StatusFailed},
@@ -34,18 +41,18 @@ func TestALimitIsJudgedByThoseWhoRan(t *testing.T) {
 		"an answer":                            {time.Minute, fail(classify.DNSNXDOMAIN, classify.FactElapsed, "1s"), StatusFailed},
 		"a size":                               {time.Minute, fail(classify.EndpointResponseTooLarge, classify.FactLimit, "4194304"), StatusFailed},
 		"a refusal knows no time":              {time.Minute, fail(classify.EndpointConnectionRefused, classify.FactAddress, "10.20.0.4:443"), StatusFailed},
-		"what is left without the late answer": {3 * time.Second, with(fail(classify.DNSNoData, classify.FactElapsed, "1s"), warned(fail(classify.DNSResolverTimeout, classify.FactLimit, "5s").Findings)), StatusInconclusive},
+		"what is left without the late answer": {3 * time.Second, with(fail(classify.DNSNoData, classify.FactElapsed, "1s"), pull.Warned(fail(classify.DNSResolverTimeout, classify.FactLimit, "5s").Findings)), StatusInconclusive},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := &diagnosis{pulse: &pulse{stalls: []stall{{time.Now(), tt.lost}}}}
-			got := d.unhurried(tt.step)
+			d := &diagnosis{view: &view{}, pulse: &pulse{stalls: []stall{{time.Now(), tt.lost}}}}
+			got := settled(d, tt.step)
 			require.Equal(t, tt.want, got.Status)
 			if tt.want == StatusInconclusive {
 				require.Contains(t, got.Reason, "too busy")
-				require.False(t, hasSeverity(got.Findings, classify.SeverityFail))
+				require.False(t, pull.HasSeverity(got.Findings, classify.SeverityFail))
 			}
-			require.True(t, hasSeverity(tt.step.Findings, classify.SeverityFail), "the caller's slice is left alone")
+			require.True(t, pull.HasSeverity(tt.step.Findings, classify.SeverityFail), "the caller's slice is left alone")
 		})
 	}
 }
@@ -88,8 +95,8 @@ func TestPulseKeepsTheLongest(t *testing.T) {
 // A machine that was stopped once does not take back what is silent later.
 func TestAStallIsOverWhenItIsOver(t *testing.T) {
 	t.Parallel()
-	d := &diagnosis{pulse: &pulse{stalls: []stall{{time.Now().Add(-time.Minute), 10 * time.Second}}}}
-	got := d.unhurried(Step{Status: StatusFailed, ElapsedMS: 5000, Findings: []classify.Finding{
+	d := &diagnosis{view: &view{}, pulse: &pulse{stalls: []stall{{time.Now().Add(-time.Minute), 10 * time.Second}}}}
+	got := settled(d, pull.Step{Status: StatusFailed, ElapsedMS: 5000, Findings: []classify.Finding{
 		classify.New(classify.RouteConnectTimeout, "", classify.Fact{Key: classify.FactLimit, Value: "5s"})}})
 	require.Equal(t, StatusFailed, got.Status)
 }

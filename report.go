@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // section is one question that a report answers.
@@ -208,7 +209,7 @@ func (r *Result) blocked() []string {
 	behind := map[place][]string{}
 	for _, s := range r.Sources {
 		for _, e := range s.Endpoints {
-			if e.Hint && r.Verdict.passes() {
+			if e.Hint && pull.Passes(r.Verdict) {
 				continue // the pull did not come there
 			}
 			for _, st := range e.Steps {
@@ -274,7 +275,7 @@ func (r *Result) brokenStep() string {
 			for _, st := range e.Steps {
 				for _, f := range st.Findings {
 					if f.Cause == r.Primary.Cause && f.Endpoint == r.Primary.Endpoint && f.Summary == r.Primary.Summary {
-						return stepName(st.ID, e.HostPort(), st.Addr)
+						return pull.StepName(st.ID, e.HostPort(), st.Addr)
 					}
 				}
 			}

@@ -70,9 +70,6 @@ func (g *seen) checkBacking(t *testing.T) {
 				}
 				for _, f := range st.Findings {
 					causes[string(f.Cause)] = true
-					for _, code := range codeWord.FindAllString(f.Fact(classify.FactOrdinary), -1) { // the word of the closing pull
-						causes[code] = true
-					}
 				}
 			}
 		}

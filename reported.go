@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // The values of [Reported].Agrees.
@@ -122,7 +123,7 @@ func lastFailure(events []toldEvent) failure {
 }
 
 // compare holds what the cluster reported against what the probes saw.
-func (d *pull) compare(r *Result) *Reported {
+func (d *imageRun) compare(r *Result) *Reported {
 	if len(d.opts.Events) == 0 {
 		return nil
 	}
@@ -233,7 +234,7 @@ func (r *Result) agreement(last failure) (agrees, note string) {
 		}
 		return agreesYes, note
 	}
-	if r.Verdict.passes() && last.pulled {
+	if pull.Passes(r.Verdict) && last.pulled {
 		return agreesYes, "a later event tells of a pull that worked"
 	}
 	return agreesNo, ""
@@ -245,7 +246,7 @@ func (p *Reported) explanations(r *Result, last failure, rounds int) []string {
 	text := last.reading.Best
 	age := (time.Duration(p.LastFailureAgeMS) * time.Millisecond).Round(time.Second)
 	since := "it may have changed since"
-	if r.Verdict.passes() {
+	if pull.Passes(r.Verdict) {
 		since = "it may have been repaired since"
 	}
 	switch {

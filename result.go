@@ -7,6 +7,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -17,7 +18,7 @@ import (
 const Schema = "pullwalk.result/v1"
 
 // Status is the outcome of a step, an endpoint, a source or a diagnosis.
-type Status string
+type Status = pull.Status
 
 // The statuses.
 const (
@@ -56,8 +57,7 @@ type Result struct {
 	// walked beside. nil = no runtime and no configuration that names one was found.
 	Sandbox *Sandbox `json:"sandbox,omitempty"`
 	// ManifestRequests counts the manifest requests that this diagnosis cost:
-	// registries limit their rate. Those of the closing pull are in it, see
-	// [PullReport].
+	// registries limit their rate.
 	ManifestRequests int `json:"manifestRequests"`
 	// Started is the beginning of the call by this process's clock, ElapsedMS how long
 	// it took.
@@ -65,6 +65,19 @@ type Result struct {
 	ElapsedMS int64     `json:"elapsedMs"`
 	// Inconclusive says why the verdict is inconclusive; "" otherwise.
 	Inconclusive string `json:"inconclusive,omitempty"`
+	// Decisions say how the verdict came about: each change of a status or a severity
+	// against what was seen, and the choice of the root cause, in the order in which
+	// they were made.
+	Decisions []Decision `json:"decisions,omitempty"`
+}
+
+// Decision is one thing that was decided about what was seen.
+type Decision struct {
+	Rule    string `json:"rule"`           // its name, such as "addresses-are-alternatives"
+	Subject string `json:"subject"`        // the step, the finding or the part of the result
+	From    string `json:"from,omitempty"` // the status or severity that was seen; "" = none
+	To      string `json:"to"`             // what it became: a status, a severity or a cause
+	Why     string `json:"why"`
 }
 
 // ImageRef is the image in question.
@@ -130,7 +143,7 @@ type Endpoint struct {
 }
 
 // StepID names a kind of step. Ours never contain a slash.
-type StepID string
+type StepID = pull.StepID
 
 // The steps.
 const (
@@ -151,7 +164,6 @@ const (
 	StepStore     StepID = "store"     // what of the image lies on the node already
 	StepConfig    StepID = "config"    // the configuration blob
 	StepLayer     StepID = "layer"     // one layer
-	StepPull      StepID = "pull"      // the pull once more, by an ordinary client, see [PullReport]
 )
 
 // Step is one thing that was tried, or could not be.
@@ -182,12 +194,23 @@ type Step struct {
 	TLS     *tlsauth.TLSReport       `json:"tls,omitempty"`
 	Access  *tlsauth.AccessReport    `json:"access,omitempty"`
 	Request *endpoints.RequestReport `json:"request,omitempty"`
-	Pull    *PullReport              `json:"pull,omitempty"`
 
 	// Endpoint is host:port, and Image the reference as given. They are set for
 	// OnStep, and left out of the JSON, where the step stands inside its endpoint.
 	Endpoint string `json:"-"`
 	Image    string `json:"-"`
+}
+
+// Round is one of several lookups of a name, or connects to an address.
+type Round struct {
+	// Held says that the lookup gave a usable address, or that the connect came about.
+	Held bool `json:"held"`
+	// Cause is what it failed with; beside Held, what made it come about late. "" =
+	// nothing, or not known.
+	Cause     classify.Cause `json:"cause,omitempty"`
+	Addresses []netip.Addr   `json:"addresses,omitempty"` // what a lookup gave
+	Reason    string         `json:"reason,omitempty"`    // why it is not known, and not counted
+	ElapsedMS int64          `json:"elapsedMs"`
 }
 
 // Proof is a complete download that was seen: every layer, every digest. It is

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // persist makes one request, and once more where the runtime would by itself: a
@@ -14,7 +15,7 @@ import (
 // the runtime does. It is not done to the full, since a probe must not add to a
 // registry's load: after a rate limit nothing is repeated, and pauses are not kept.
 // A mirror is not asked again, since the runtime has another source.
-func (s *source) persist(ctx context.Context, e *endpoint, st Step, run func(context.Context, http.RoundTripper, *watch) outcome) outcome {
+func (s *source) persist(ctx context.Context, e *endpoint, st pull.Step, run func(context.Context, http.RoundTripper, *watch) outcome) outcome {
 	first := e.request(ctx, st, run)
 	retry := s.retries(first.Request)
 	if retry.Requests < 2 || first.Status != StatusFailed || s.cfg.Kind == endpoints.KindMirror {
@@ -25,11 +26,11 @@ func (s *source) persist(ctx context.Context, e *endpoint, st Step, run func(con
 		return first
 	}
 	second := e.request(ctx, st, run)
-	if !second.Status.passes() {
+	if !pull.Passes(second.Status) {
 		return first
 	}
 	second.Retry = &retry
-	second.Findings = append(warned(first.Findings), second.Findings...)
+	second.Findings = append(pull.Warned(first.Findings), second.Findings...)
 	if second.Status == StatusOK {
 		second.Status = StatusDegraded
 	}

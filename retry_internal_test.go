@@ -28,7 +28,7 @@ func TestOlderRuntimesAskOnce(t *testing.T) {
 	require.NoError(t, err)
 	failed := sources[0].Walk(ref, endpoints.WayContainerd).Resolve(context.Background(), unavailable{}, http.MethodGet)
 	for release, requests := range map[string]int{"v1.7.35": 0, "v2.4.2": 2, "": 2} {
-		s := &source{d: &pull{diagnosis: &diagnosis{way: endpoints.WayContainerd, view: &view{runtime: noderuntime.Runtime{Version: release}}}}}
+		s := &source{d: &imageRun{diagnosis: &diagnosis{way: endpoints.WayContainerd, view: &view{runtime: noderuntime.Runtime{Version: release}}}}}
 		require.Equal(t, requests, s.retries(failed).Requests, release)
 	}
 }

@@ -11,20 +11,9 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/reach"
 )
-
-// Round is one of several lookups of a name, or connects to an address.
-type Round struct {
-	// Held says that the lookup gave a usable address, or that the connect came about.
-	Held bool `json:"held"`
-	// Cause is what it failed with; beside Held, what made it come about late. "" =
-	// nothing, or not known.
-	Cause     classify.Cause `json:"cause,omitempty"`
-	Addresses []netip.Addr   `json:"addresses,omitempty"` // what a lookup gave
-	Reason    string         `json:"reason,omitempty"`    // why it is not known, and not counted
-	ElapsedMS int64          `json:"elapsedMs"`
-}
 
 const (
 	maxRounds = 20
@@ -78,7 +67,7 @@ func once(ctx context.Context, run func(context.Context) outcome) outcome {
 }
 
 func ended(ctx context.Context) outcome {
-	return outcome{Step: Step{Status: StatusInconclusive, Reason: reasonOf(ctx)}}
+	return outcome{Step: pull.Step{Status: StatusInconclusive, Reason: reasonOf(ctx)}}
 }
 
 // wait returns all rounds, the first one first.
@@ -88,10 +77,10 @@ func (r *rounds) wait(first outcome) []outcome {
 }
 
 // round is one outcome in few words.
-func (o outcome) round() Round {
-	out := Round{ElapsedMS: o.ElapsedMS, Held: o.Status.passes(), Reason: o.Reason}
-	if o.DNS != nil && out.Held {
-		out.Addresses = o.DNS.Usable()
+func (o outcome) round() pull.Round {
+	out := pull.Round{ElapsedMS: o.ElapsedMS, Held: pull.Passes(o.Status), Reason: o.Reason}
+	if rep, ok := o.Report.(*dnscheck.Report); ok && out.Held {
+		out.Addresses = rep.Usable()
 	}
 	for _, f := range o.Findings {
 		late := out.Held && f.Cause == classify.RouteIntermittent
@@ -109,7 +98,7 @@ type rate struct {
 	causes            []classify.Cause
 }
 
-func rateOf(all []Round) rate {
+func rateOf(all []pull.Round) rate {
 	var r rate
 	for _, one := range all {
 		switch {
@@ -142,7 +131,7 @@ func (r rate) failures() string {
 
 // told records the rounds of one subject. They only warn: that something never
 // holds the step itself has said.
-func (e *ladder) told(s Step, index int, r rate, findings []classify.Finding) {
+func (e *ladder) told(s pull.Step, index int, r rate, findings []classify.Finding) {
 	switch {
 	case len(findings) > 0 && r.held > 0:
 		s.Status = StatusDegraded
@@ -165,9 +154,9 @@ func (l *lane) connectAgain(ctx context.Context) outcome {
 	c := &reach.Checker{Router: l.e.d.view.Router, Dialer: l.e.d.view.Dialer, Limit: l.e.d.limits.Connect, NoTrace: true}
 	rep, conn, err := c.Connect(ctx, l.addrPort())
 	if err != nil {
-		return outcome{Step: questionFailed(Step{}, err)}
+		return outcome{Step: questionFailed(pull.Step{}, err)}
 	}
-	return outcome{Step: settle(Step{Reach: rep}, rep.Held(), rep.Inconclusive, rep.Findings()), conn: conn}
+	return outcome{Step: pull.StatusOf(pull.Step{Report: rep}, rep.Held(), rep.Inconclusive, rep.Findings()), conn: conn}
 }
 
 // connects judges the connects of a lane. Where the first held, the walk goes on
@@ -178,7 +167,7 @@ func (l *lane) connects(first outcome, more *rounds) outcome {
 		return first
 	}
 	seen := first.round()
-	if first.Status.passes() {
+	if pull.Passes(first.Status) {
 		l.e.beside.Go(func() {
 			all := more.wait(outcome{})
 			closeBut(all, -1)
@@ -190,7 +179,7 @@ func (l *lane) connects(first outcome, more *rounds) outcome {
 	findings := l.tellConnects(seen, all)
 	kept := -1
 	for i, o := range all {
-		if o.conn != nil && o.Status.passes() {
+		if o.conn != nil && pull.Passes(o.Status) {
 			kept = i // the youngest is the least likely to have been closed meanwhile
 		}
 	}
@@ -202,7 +191,7 @@ func (l *lane) connects(first outcome, more *rounds) outcome {
 		return first
 	}
 	first.Status, first.Findings = StatusDegraded, findings
-	first.conn, first.Reach = all[kept].conn, all[kept].Reach // what the walk goes on with; the first is among the rounds
+	first.conn, first.Report = all[kept].conn, all[kept].Report // what the walk goes on with; the first is among the rounds
 	return first
 }
 
@@ -216,8 +205,8 @@ func closeBut(all []outcome, kept int) {
 
 // tellConnects records the rounds of the lane's address; all[0] stands for the
 // first, which was seen.
-func (l *lane) tellConnects(first Round, all []outcome) []classify.Finding {
-	list := []Round{first}
+func (l *lane) tellConnects(first pull.Round, all []outcome) []classify.Finding {
+	list := []pull.Round{first}
 	for _, o := range all[1:] {
 		list = append(list, o.round())
 	}
@@ -234,14 +223,14 @@ func (l *lane) tellConnects(first Round, all []outcome) []classify.Finding {
 	}
 	var findings []classify.Finding
 	if text != "" {
-		f := classify.New(cause, text, classify.Fact{Key: classify.FactAddress, Value: l.addrPort().String()}, classify.Fact{Key: reach.FactRate, Value: r.String()})
+		f := classify.New(cause, text, classify.Fact{Key: classify.FactAddress, Value: l.addrPort().String()}, classify.Fact{Key: classify.FactRounds, Value: r.String()})
 		f.Severity = classify.SeverityWarn
 		if cause == classify.RouteIntermittent {
 			f.Alternatives = r.causes
 		}
 		findings = append(findings, f)
 	}
-	l.e.told(Step{Layer: classify.LayerRoute, Subject: string(StepConnect), Addr: l.addr, Rounds: list}, l.index, r, slices.Clone(findings))
+	l.e.told(pull.Step{Layer: classify.LayerRoute, Subject: string(StepConnect), Addr: l.addr, Rounds: list}, l.index, r, slices.Clone(findings))
 	return findings
 }
 
@@ -252,31 +241,31 @@ func (e *ladder) lookups(first outcome, more *rounds) outcome {
 	}
 	seen := first
 	seen.Findings = slices.Clone(first.Findings) // those of the step are placed when it is recorded
-	if first.Status.passes() {
+	if pull.Passes(first.Status) {
 		e.beside.Go(func() { e.tellLookups(more.wait(seen)) })
 		return first
 	}
 	all := more.wait(seen)
 	findings := e.tellLookups(all)
-	i := slices.IndexFunc(all, func(o outcome) bool { return o.Status.passes() && o.DNS != nil })
+	i := slices.IndexFunc(all, func(o outcome) bool { return pull.Passes(o.Status) && o.Report != nil })
 	if i < 0 || first.Status != StatusFailed {
 		return first
 	}
 	held := all[i]
 	held.ID, held.ElapsedMS, held.Status = StepDNS, first.ElapsedMS, StatusDegraded
-	held.Findings = append(findings, warned(held.Findings)...)
+	held.Findings = append(findings, pull.Warned(held.Findings)...)
 	return held
 }
 
 // tellLookups records the rounds of the name. Addresses that rotate are no fault;
 // an answer that fails now and then is, and so is one that is private now and then.
 func (e *ladder) tellLookups(all []outcome) []classify.Finding {
-	var list []Round
+	var list []pull.Round
 	var reports []*dnscheck.Report
 	for _, o := range all {
 		list = append(list, o.round())
-		if o.DNS != nil && o.Status != StatusInconclusive {
-			reports = append(reports, o.DNS)
+		if rep, ok := o.Report.(*dnscheck.Report); ok && o.Status != StatusInconclusive {
+			reports = append(reports, rep)
 		}
 	}
 	r := rateOf(list)
@@ -292,7 +281,7 @@ func (e *ladder) tellLookups(all []outcome) []classify.Finding {
 	if a, b, ok := changing(list); ok {
 		texts = append(texts, fmt.Sprintf("%d lookups of %s gave %v and %v in turn", r.tried, e.host, a, b))
 	}
-	facts := []classify.Fact{{Key: reach.FactRate, Value: r.String()}}
+	facts := []classify.Fact{{Key: classify.FactRounds, Value: r.String()}}
 	if r.held > 0 {
 		for _, s := range serverRates(reports) {
 			texts = append(texts, fmt.Sprintf("the nameserver %v gave addresses %d times of %d", s.server, s.held, s.tried))
@@ -308,13 +297,13 @@ func (e *ladder) tellLookups(all []outcome) []classify.Finding {
 		}
 		findings = append(findings, f)
 	}
-	e.told(Step{Layer: classify.LayerDNS, Subject: string(StepDNS), Rounds: list}, 0, r, slices.Clone(findings))
+	e.told(pull.Step{Layer: classify.LayerDNS, Subject: string(StepDNS), Rounds: list}, 0, r, slices.Clone(findings))
 	return findings
 }
 
 // changing finds two rounds whose answers exclude each other: nothing in common,
 // and a private address in one of them.
-func changing(all []Round) (a, b []netip.Addr, ok bool) {
+func changing(all []pull.Round) (a, b []netip.Addr, ok bool) {
 	private := func(a netip.Addr) bool { return a.IsPrivate() || a.IsLoopback() }
 	for _, x := range all {
 		for _, y := range all {

@@ -186,7 +186,7 @@ func TestConnectsThatFailNowAndThen(t *testing.T) {
 				require.Equal(t, tt.cause, f.Cause)
 				require.Equal(t, classify.SeverityWarn, f.Severity)
 				require.Contains(t, f.Summary, tt.says)
-				require.Equal(t, fmt.Sprintf("%d/5", strings.Count(tt.rounds, "+")), f.Fact(reach.FactRate))
+				require.Equal(t, fmt.Sprintf("%d/5", strings.Count(tt.rounds, "+")), f.Fact(classify.FactRounds))
 				if tt.verdict == pullwalk.StatusFailed {
 					require.Equal(t, tt.cause, got.result.Primary.Cause)
 					require.Equal(t, pullwalk.StatusFailed, st.Status)
@@ -211,7 +211,7 @@ func TestRoundsOfSeveralAddresses(t *testing.T) {
 		require.Equal(t, pullwalk.StatusDegraded, got.result.Verdict, "%s", got.result)
 		var told []string
 		for _, f := range got.result.Findings {
-			told = append(told, string(f.Cause)+" "+f.Fact(reach.FactRate))
+			told = append(told, string(f.Cause)+" "+f.Fact(classify.FactRounds))
 		}
 		require.Equal(t, []string{"route.intermittent 2/3", "endpoint.connection-refused "}, told)
 	})

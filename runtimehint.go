@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
-	"github.com/pullwalk/pullwalk/internal/nodefs"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 )
 
@@ -67,7 +64,7 @@ func (v *view) findRuntime(h RuntimeHint) {
 		v.runtime.Name = h.Name
 	}
 	if h.ConfigFile != "" {
-		v.runtime.ConfigFile = h.ConfigFile
+		v.runtime.ConfigFile, v.givenConfig = h.ConfigFile, true
 	}
 	if h.Environ != nil {
 		v.runtime.Environ, v.givenEnviron = maps.Clone(h.Environ), true
@@ -77,6 +74,15 @@ func (v *view) findRuntime(h RuntimeHint) {
 // knowsRuntime says that a process was found, or that the caller says which
 // runtime it is.
 func (v *view) knowsRuntime() bool { return v.runtime.Name != "" }
+
+// rivals says that it is not known which process pulls; "" = it is, or the caller
+// says all that a process would.
+func (v *view) rivals() string {
+	if v == nil || len(v.runtime.Rivals) == 0 || v.givenEnviron && v.givenConfig {
+		return ""
+	}
+	return fmt.Sprintf("several processes could be the runtime that pulls, and were started in other ways: %v, %s; Options.Runtime can say which", v.runtime, strings.Join(v.runtime.Rivals, ", "))
+}
 
 // resolverTrees are where resolver files are read, the nearest to the runtime
 // first. The mount namespace of another runtime than the one that the caller names
@@ -89,7 +95,7 @@ func (v *view) resolverTrees(root string, h RuntimeHint) []dnscheck.Source {
 	if !v.hasRuntime {
 		return host
 	}
-	own, err := nodefs.New(filepath.Join(root, "proc", strconv.Itoa(v.runtime.PID), "root"))
+	own, err := v.runtime.Root(v.FS, root)
 	if err != nil {
 		return host
 	}
@@ -98,3 +104,23 @@ func (v *view) resolverTrees(root string, h RuntimeHint) []dnscheck.Source {
 
 // way is how the runtime walks, as far as it is known.
 func (v *view) way() endpoints.Way { return endpoints.WayOf(v.runtime.Name) }
+
+// agent is what the runtime calls itself, since something on the path may let one
+// name through and not another; "" = no process of a known one was found.
+func (v *view) agent() string {
+	product, version := "containerd", v.runtime.Version
+	switch way := v.way(); {
+	case !v.hasRuntime || way == "":
+		return ""
+	case way == endpoints.WayCRIO:
+		product, version = "cri-o", strings.TrimPrefix(version, "v")
+	case way == endpoints.WayDocker:
+		product, version = "docker", strings.TrimPrefix(version, "v")
+	case v.runtime.Name != "containerd": // k3s and rke2 have a version of their own
+		return product
+	}
+	if version == "" || strings.ContainsFunc(version, func(r rune) bool { return r <= ' ' || r > '~' || r == '(' }) {
+		return product
+	}
+	return product + "/" + version
+}

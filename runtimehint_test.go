@@ -100,6 +100,40 @@ func TestRuntimeHintDoesNotWidenTheVantage(t *testing.T) {
 	require.Equal(t, "unknown", res.Vantage.NetworkNamespace, "nothing seen is nothing known")
 }
 
+// Two processes that could each be the one that pulls, and go other ways, leave it
+// open; both are named.
+func TestRivalRuntimes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		environ string
+		hint    pullwalk.RuntimeHint
+		want    pullwalk.Status
+	}{
+		"alike":                   {"HOME=/other", pullwalk.RuntimeHint{}, pullwalk.StatusOK},
+		"other proxies":           {"HTTPS_PROXY=http://proxy.corp.test:3128", pullwalk.RuntimeHint{}, pullwalk.StatusInconclusive},
+		"the caller knows a part": {"HTTPS_PROXY=http://proxy.corp.test:3128", pullwalk.RuntimeHint{Environ: map[string]string{}}, pullwalk.StatusInconclusive},
+		"the caller knows":        {"HTTPS_PROXY=http://proxy.corp.test:3128", pullwalk.RuntimeHint{Environ: map[string]string{}, ConfigFile: "/etc/containerd/config.toml"}, pullwalk.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, "runtime containerd HOME=/", func(t *testing.T, w *world) {
+				w.link("proc/900/ns/net", netNamespace)
+				w.link("proc/900/ns/pid", pidNamespace)
+				w.file("proc/900/comm", "containerd\n")
+				w.file("proc/900/environ", tt.environ+"\x00")
+				processOfRoot(w.files, "900", "/usr/bin/containerd")
+				w.opts.Runtime = tt.hint
+				got := w.diagnose(t, t.Context(), scenario{})
+				require.Equal(t, tt.want, got.result.Verdict, got.result.String())
+				if tt.want == pullwalk.StatusInconclusive {
+					require.Contains(t, got.result.Inconclusive, "containerd (pid 812")
+					require.Contains(t, got.result.Inconclusive, "containerd (pid 900)")
+				}
+			})
+		})
+	}
+}
+
 // The environment of a process holds secrets.
 func TestRuntimeHintPrintsNoValue(t *testing.T) {
 	t.Parallel()

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
@@ -92,7 +92,7 @@ func (f *sandboxFiles) unasked() *Sandbox {
 
 // offers is what the runtime's own files have for the host of a source: the kubelet
 // hands over nothing for this image.
-func (f *sandboxFiles) offers(ctx context.Context, s *source) ([]tlsauth.Offer, *Step) {
+func (f *sandboxFiles) offers(ctx context.Context, s *source) ([]tlsauth.Offer, *pull.Step) {
 	offers, step := s.ownOffers(ctx, f.Login)
 	if offers == nil && step == nil {
 		return []tlsauth.Offer{{Info: tlsauth.CredentialInfo{Source: "anonymous: pull secrets are not used for the sandbox image, and the runtime's files have nothing for " + s.cfg.Host}}}, nil
@@ -113,7 +113,7 @@ func (d *diagnosis) startSandbox(ctx context.Context, f *sandboxFiles) <-chan sa
 		return out
 	}
 	shared := &diagnosis{
-		opts: Options{Pull: d.opts.Pull}, view: d.view, platform: d.platform, limits: d.limits, budget: d.budget / 2,
+		opts: Options{Pull: d.opts.Pull, observed: d.opts.observed, judging: d.opts.judging}, view: d.view, platform: d.platform, limits: d.limits, budget: d.budget / 2,
 		hurried: d.hurried, way: d.way, userAgent: d.userAgent, allow: d.allow, dns: d.dns, reach: d.reach,
 		settings: d.settings, notify: d.notify, parallel: d.way.Parallel(), pulse: d.pulse, ladders: map[ladderKey]*ladder{},
 	}
@@ -138,7 +138,7 @@ type sandboxWalk struct {
 	result  *Result
 }
 
-func (d *pull) exportSandbox(r *Result) *Sandbox {
+func (d *imageRun) exportSandbox(r *Result) *Sandbox {
 	f := d.sandbox
 	out := &Sandbox{Image: f.Image, File: f.File, Verdict: r.Verdict, Reason: r.Inconclusive, Primary: r.Primary, Identity: d.identity, Sources: r.Sources}
 	if r.Verdict == StatusFailed && f.storedErr != nil {
@@ -146,55 +146,6 @@ func (d *pull) exportSandbox(r *Result) *Sandbox {
 		out.Reason = fmt.Sprintf("it cannot be pulled (%s), and whether the node has it already is not known: %s", r.Primary.Cause, classify.Redact(f.storedErr.Error(), 200))
 	}
 	return out
-}
-
-// joinSandbox adds the sandbox image to the result of the image itself. What is
-// wrong with it is a warning, or only mentioned where the node may have the image.
-func (r *Result) joinSandbox(w sandboxWalk) {
-	s := w.sandbox
-	r.Sandbox = s
-	if s == nil {
-		return
-	}
-	r.compareSandbox()
-	var found []classify.Finding
-	switch {
-	case w.result != nil:
-		r.ManifestRequests += w.result.ManifestRequests
-		r.ElapsedMS = max(r.ElapsedMS, w.result.ElapsedMS) // it was walked beside
-		found = w.result.Findings
-	case s.Primary != nil:
-		found = []classify.Finding{*s.Primary}
-	}
-	at := slices.IndexFunc(r.Findings, func(f classify.Finding) bool { return f.Severity == classify.SeverityInfo })
-	if at < 0 {
-		at = len(r.Findings)
-	}
-	severity := classify.SeverityWarn
-	if s.Verdict == StatusInconclusive {
-		severity = classify.SeverityInfo
-		at = len(r.Findings)
-	}
-	var more []classify.Finding
-	for _, f := range found {
-		same := func(g classify.Finding) bool {
-			return g.Cause == f.Cause && g.Endpoint == f.Endpoint && g.Severity != classify.SeverityInfo
-		}
-		if f.Severity == classify.SeverityInfo || slices.ContainsFunc(r.Findings, same) {
-			continue
-		}
-		f.Severity, f.Operation = severity, classify.OperationSandboxImage
-		f.Summary = "For the sandbox image " + s.Image + ": " + f.Summary
-		more = append(more, f)
-	}
-	failed := r.Verdict == StatusFailed
-	r.Findings = slices.Insert(r.Findings, at, more...)
-	if failed {
-		r.Primary = &r.Findings[0]
-	}
-	if r.Verdict == StatusOK && severity == classify.SeverityWarn && (len(more) > 0 || s.Verdict == StatusFailed) {
-		r.Verdict = StatusDegraded
-	}
 }
 
 // compareSandbox holds an event about the sandbox image against what was seen of it.
@@ -209,7 +160,7 @@ func (r *Result) compareSandbox() {
 		p.Agrees, p.Note = "yes", ""
 	case s.Verdict == StatusSkipped:
 		p.Note += ", which was not walked: " + s.Reason
-	case s.Primary != nil || s.Verdict.passes():
+	case s.Primary != nil || pull.Passes(s.Verdict):
 		p.Agrees = "no"
 		p.Note += ": repaired or intermittent since, another node, or the text names a consequence"
 	}

@@ -26,6 +26,7 @@ type seen struct {
 	steps    []pullwalk.Step
 	progress []told
 	json     []byte // of the result
+	trace    *tracing
 }
 
 type told struct {
@@ -49,6 +50,7 @@ func TestScenarios(t *testing.T) {
 				got.checkShape(t)
 				got.checkBacking(t)
 				got.checkSummary(t)
+				got.checkLog(t)
 			})
 		})
 	}
@@ -98,6 +100,7 @@ func (w *world) diagnose(t testing.TB, ctx context.Context, s scenario) *seen {
 	got := &seen{world: w, scenario: s}
 	opts := w.opts
 	start := time.Now()
+	got.trace = newTracing(t, &opts)
 	opts.OnStep = func(st pullwalk.Step) { got.steps = append(got.steps, st) }
 	opts.OnProgress = func(p pullwalk.Progress) { got.progress = append(got.progress, told{time.Since(start), p}) }
 	var err error
@@ -112,7 +115,7 @@ func (w *world) diagnose(t testing.TB, ctx context.Context, s scenario) *seen {
 // compare holds the result against the golden sections.
 func (g *seen) compare(t *testing.T) {
 	t.Helper()
-	sections := map[string]string{"result.json": golden(t, g.result), "report.txt": g.result.String()}
+	sections := map[string]string{"result.json": golden(t, g.scenario.name, g.result), "report.txt": g.result.String()}
 	if !*update {
 		for name, got := range sections {
 			want, ok := g.scenario.section(name)

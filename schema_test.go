@@ -33,6 +33,7 @@ type schema struct {
 	ID                   string             `json:"$id,omitempty"`
 	Title                string             `json:"title,omitempty"`
 	Ref                  string             `json:"$ref,omitempty"`
+	Description          string             `json:"description,omitempty"`
 	Type                 string             `json:"type,omitempty"`
 	Format               string             `json:"format,omitempty"`
 	Const                string             `json:"const,omitempty"`
@@ -82,6 +83,12 @@ var enumerations = map[reflect.Type][]string{
 // patterns are of types whose set grows: causes, and steps of the caller's own.
 var patterns = map[reflect.Type]string{
 	reflect.TypeFor[classify.Cause](): `^([a-z]+(\.[a-z0-9-]+)+)?$`,
+}
+
+// retired are the properties that results had before, by definition. v1 keeps them:
+// stored results have them.
+var retired = map[string]map[string]*schema{
+	"Step": {"pull": {Type: "object", Description: "The closing pull, with the step id pull and the cause unknown.steps-disagree. Not produced since the steps carry the runtime's User-Agent."}},
 }
 
 func words[T ~string](values ...T) []string {
@@ -197,6 +204,7 @@ func (g generator) object(t reflect.Type) (*schema, error) {
 			s.Required = append(s.Required, tag)
 		}
 	}
+	maps.Copy(s.Properties, retired[name])
 	return ref, nil
 }
 

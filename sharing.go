@@ -8,8 +8,11 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -52,7 +55,7 @@ type ladder struct {
 	giveUp context.CancelFunc // ends the climb
 
 	mu     sync.Mutex
-	taken  []step      // the rungs that have ended
+	taken  []pull.Step // the rungs that have ended
 	joined []*endpoint // whose rungs they are
 	asked  map[common]*question
 }
@@ -126,30 +129,37 @@ func (l *ladder) part(e *endpoint) bool {
 }
 
 // record keeps a finished rung for everyone on the ladder.
-func (l *ladder) record(s Step, index int) Step {
-	st := l.settled(s, index)
+func (l *ladder) record(s pull.Step, index int) pull.Step {
+	st := l.observed(s, index)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.taken = append(l.taken, st)
 	for _, e := range l.joined {
 		e.keep(st)
 	}
-	return st.Step
+	return judge.Step(pull.Endpoint{Forwarded: l.forwarded()}, st)
 }
 
-// settled completes a finished step. Findings are copied: the slice may already
-// be part of another image's step.
-func (l *ladder) settled(s Step, index int) step {
-	s.Endpoint = l.hostPort()
+// observed completes a finished step with where it stands and with what may have
+// disturbed it. Findings are copied: the slice may already be part of another image's
+// step.
+func (l *ladder) observed(s pull.Step, index int) pull.Step {
 	if s.Layer == "" {
-		s.Layer = layerOf(s.ID)
+		s.Layer = pull.LayerOf(s.ID)
 	}
 	s.Findings = slices.Clone(s.Findings)
-	s = l.d.view.guard.distrust(l.d.unhurried(s))
 	for i := range s.Findings {
 		s.Findings[i] = l.place(s.ID, s.Findings[i])
 	}
-	return step{s, rungOf(s.ID), index}
+	s.Index, s.Hurried, s.Panicked = index, l.d.hurried, l.d.view.guard.brokenFor(s.ID)
+	var longest time.Duration
+	for _, f := range s.Findings {
+		longest = max(longest, pull.Waited(f))
+	}
+	if longest > 0 { // a step is recorded some time after its end, when others have ended too
+		s.Stalled = l.d.pulse.lost(time.Now().Add(-time.Duration(s.ElapsedMS)*time.Millisecond - 2*longest))
+	}
+	return s
 }
 
 // common names a question that several images have in common: those whose runtime
@@ -162,7 +172,7 @@ type common struct {
 // question is such a request.
 type question struct {
 	answered chan struct{}
-	answer   Step
+	answer   pull.Step
 	waiting  int // who still wants the answer
 	stop     context.CancelFunc
 }
@@ -170,7 +180,7 @@ type question struct {
 // once asks a question that is the same for every image on the ladder, and is
 // asked once. It goes on while one of them waits; own ends the waiting of one, who
 // then knows nothing of it.
-func (l *ladder) once(ctx, own context.Context, name common, ask func(context.Context) Step) (answer Step, ok bool) {
+func (l *ladder) once(ctx, own context.Context, name common, ask func(context.Context) pull.Step) (answer pull.Step, ok bool) {
 	l.mu.Lock()
 	q := l.asked[name]
 	if q == nil {
@@ -204,7 +214,7 @@ func (l *ladder) once(ctx, own context.Context, name common, ask func(context.Co
 		q.stop()
 		<-q.answered
 	}
-	return Step{}, false
+	return pull.Step{}, false
 }
 
 // tlsSettings are those of the registry's own host entry: token server and blob

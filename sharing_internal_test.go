@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // A ladder that one image has left is climbed on for the others; one that all have
@@ -23,7 +25,7 @@ func TestLeavingALadder(t *testing.T) {
 			defer close(l.done)
 			<-ctx.Done()
 			ended++
-			l.record(Step{ID: StepDNS, Status: StatusInconclusive, Reason: reasonOf(ctx)}, 0)
+			l.record(pull.Step{ID: StepDNS, Status: StatusInconclusive, Reason: reasonOf(ctx)}, 0)
 		}
 		stand := func() *endpoint {
 			p := d.newPull(endpoints.Reference{})
@@ -34,7 +36,7 @@ func TestLeavingALadder(t *testing.T) {
 			return e
 		}
 		taken := func(e *endpoint) (ids []StepID, statuses []Status) {
-			for _, st := range e.sorted() {
+			for _, st := range judge.EndpointSoFar(e.soFar()) {
 				ids, statuses = append(ids, st.ID), append(statuses, st.Status)
 			}
 			return ids, statuses
@@ -42,7 +44,7 @@ func TestLeavingALadder(t *testing.T) {
 		begin := time.Now()
 		first, second := stand(), stand()
 		require.Same(t, first.ladder, second.ladder)
-		first.record(Step{ID: StepRoute, Status: StatusOK}, 0)
+		first.record(pull.Step{ID: StepRoute, Status: StatusOK}, 0)
 		first.leave()
 		require.Equal(t, hintGrace, time.Since(begin))
 		require.True(t, first.left)
@@ -51,7 +53,7 @@ func TestLeavingALadder(t *testing.T) {
 		ids, statuses := taken(first)
 		require.Equal(t, []StepID{StepDNS, StepRoute, StepConnect, StepTLS}, ids, "each rung is accounted for")
 		require.Equal(t, []Status{StatusInconclusive, StatusOK, StatusBlocked, StatusBlocked}, statuses)
-		require.Equal(t, "dns@blobs.corp.test:443", first.sorted()[3].BlockedBy)
+		require.Equal(t, "dns@blobs.corp.test:443", judge.EndpointSoFar(first.soFar())[3].BlockedBy)
 
 		third := stand()
 		require.Same(t, second.ladder, third.ladder)
@@ -59,7 +61,7 @@ func TestLeavingALadder(t *testing.T) {
 		third.leave()
 		synctest.Wait()
 		require.Equal(t, 1, ended, "nobody is left")
-		require.Len(t, second.sorted(), 4, "nothing comes after")
+		require.Len(t, second.soFar().Steps, 4, "nothing comes after")
 		later := stand()
 		require.NotSame(t, second.ladder, later.ladder)
 		later.giveUp()
@@ -88,14 +90,14 @@ func TestACommonQuestion(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				start, asked, ended := time.Now(), 0, time.Duration(0)
-				ask := func(ctx context.Context) Step {
+				ask := func(ctx context.Context) pull.Step {
 					asked++
 					select {
 					case <-ctx.Done():
 					case <-time.After(10 * time.Second):
 					}
 					ended = time.Since(start)
-					return Step{Subject: "answer"}
+					return pull.Step{Subject: "answer"}
 				}
 				l := &ladder{}
 				done := make(chan struct{})
@@ -124,23 +126,5 @@ func TestACommonQuestion(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// What was not tried was not seen to hold, whatever blocked it.
-func TestBlockedIsNotServed(t *testing.T) {
-	t.Parallel()
-	d := &diagnosis{view: &view{}, pulse: &pulse{}, notify: newNotifier(&Options{}), ladders: map[ladderKey]*ladder{}, opts: Options{Pull: Touch}}
-	p := d.newPull(endpoints.Reference{})
-	p.company = &company{}
-	for id, want := range map[StepID]Status{StepLayer: StatusInconclusive, "corp/own": StatusOK} {
-		s := p.newSource(endpoints.Source{Capabilities: []string{endpoints.CapabilityPull, endpoints.CapabilityResolve}})
-		e := s.newEndpoint(target{scheme: "https", host: "registry.corp.test", port: 443, role: endpoints.RoleManifest})
-		e.ladder = s.newLadder(e.target, approach{})
-		s.endpoints, s.finished = []*endpoint{e}, true
-		e.record(Step{ID: StepConfig, Status: StatusOK}, 0)
-		e.record(Step{ID: id, Status: StatusBlocked, BlockedBy: "elsewhere"}, 1)
-		got, why := s.judgeSteps()
-		require.Equal(t, want, got, "%s: %s", id, why)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // Silence costs its limit once. A blob is not asked for any more when another of
@@ -24,10 +25,10 @@ type givenUp struct {
 
 // noteSilence remembers the first such request, in the order of the walk, or the
 // rung of the ladder that it waited for.
-func (s *source) noteSilence(e *endpoint, st Step, index int) {
-	g := givenUp{e, stepName(st.ID, e.hostPort(), netip.Addr{}), index}
+func (s *source) noteSilence(e *endpoint, st pull.Step, index int) {
+	g := givenUp{e, pull.StepName(st.ID, e.hostPort(), netip.Addr{}), index}
 	switch {
-	case st.Status.passes():
+	case pull.Passes(st.Status):
 		return
 	case st.Status == StatusBlocked && e.silent():
 		g.name = st.BlockedBy
@@ -63,11 +64,11 @@ func (s *source) behind(e, reg *endpoint) bool {
 // which request came first of those that were given up.
 type postponed struct {
 	e     *endpoint
-	step  Step
+	step  pull.Step
 	index int
 }
 
-func (s *source) postpone(e *endpoint, st Step, index int) {
+func (s *source) postpone(e *endpoint, st pull.Step, index int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.postponed = append(s.postponed, postponed{e, st, index})
@@ -90,7 +91,7 @@ func (s *source) silentStep() string {
 }
 
 // gaveUp says that a step was ended by how long we wait.
-func gaveUp(st Step) bool {
+func gaveUp(st pull.Step) bool {
 	return slices.ContainsFunc(st.Findings, func(f classify.Finding) bool {
 		_, err := time.ParseDuration(f.Fact(classify.FactLimit)) // others are of size
 		return err == nil
@@ -101,21 +102,10 @@ func gaveUp(st Step) bool {
 func (e *ladder) silent() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.taken, func(s step) bool {
+	return slices.ContainsFunc(e.taken, func(s pull.Step) bool {
 		waited := time.Duration(s.ElapsedMS) * time.Millisecond
-		return !s.Status.passes() && (gaveUp(s.Step) || s.ID == StepDNS && waited >= e.d.limits.DNS)
+		return !pull.Passes(s.Status) && (gaveUp(s) || s.ID == StepDNS && waited >= e.d.limits.DNS)
 	})
-}
-
-// lost says that the ladder, or that of the proxy before it, has ended without a
-// way through and in silence.
-func (e *ladder) lost() bool {
-	select {
-	case <-e.ready:
-		return e.through == nil && (e.silent() || e.via != nil && e.via.lost())
-	default:
-		return false
-	}
 }
 
 // afterSilence calls f unless what it is for has ended some seconds later. The
@@ -163,6 +153,6 @@ func (s *source) answered() bool {
 	return slices.ContainsFunc(s.snapshot(), func(e *endpoint) bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return e.role == s.role() && slices.ContainsFunc(e.steps, func(st step) bool { return st.Request != nil && st.Request.Status != 0 })
+		return e.role == s.role() && slices.ContainsFunc(e.steps, func(st pull.Step) bool { return st.Request != nil && st.Request.Status != 0 })
 	})
 }

@@ -11,12 +11,14 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
 // source is one registry that the runtime would ask, under diagnosis.
 type source struct {
-	d   *pull
+	d   *imageRun
 	cfg endpoints.Source
 	ref endpoints.Reference // with the digest, once another source has resolved the tag
 	tls tlsSettings
@@ -31,21 +33,19 @@ type source struct {
 	endpoints []*endpoint
 	silence   givenUp // the first request that got no answer
 	postponed []postponed
-	overflow  bool  // more hosts than are followed
-	finished  bool  // the walk came to its end
-	pending   *Step // the settings step, until there is an endpoint to record it with
+	overflow  bool       // more hosts than are followed
+	finished  bool       // the walk came to its end
+	accepted  int        // as of [pull.Source]
+	pending   *pull.Step // the settings step, until there is an endpoint to record it with
 	skipped   string
 	pullOnly  bool // serves content by digest, and is not asked what a tag means
 	digest    string
 	inStore   int     // blobs that the node's store holds already
 	auth      *bearer // what requests for blobs carry; nil = nothing
 	proof     *Proof
-	closing   *closing // the pull once more, while the walk lasts
-	// contradicted is why the steps of this source decide nothing; "" = they do.
-	contradicted string
 }
 
-func (d *pull) newSource(c endpoints.Source) *source {
+func (d *imageRun) newSource(c endpoints.Source) *source {
 	s := &source{d: d, cfg: c, ref: d.ref, tls: tlsSettingsOf(c)}
 	switch {
 	case !c.Can(endpoints.CapabilityPull):
@@ -115,7 +115,7 @@ func (s *source) judgeSettings(findings []classify.Finding, err error) bool {
 	if len(findings) == 0 && reason == "" && s.cfg.File == "" {
 		return true
 	}
-	st := settle(Step{ID: StepSettings}, true, reason, findings)
+	st := pull.StatusOf(pull.Step{ID: StepSettings}, true, reason, findings)
 	s.pending = &st
 	return st.Status != StatusFailed
 }
@@ -137,7 +137,7 @@ func (s *source) recordSettings(reg *endpoint) {
 		close(reg.done)
 		s.endpoints = append(s.endpoints, reg)
 		if s.pending.Status == StatusFailed {
-			reg.blockedBy = stepName(StepSettings, reg.hostPort(), netip.Addr{})
+			reg.blockedBy = pull.StepName(StepSettings, reg.hostPort(), netip.Addr{})
 		}
 	}
 	st := *s.pending
@@ -159,7 +159,7 @@ func (s *source) block() {
 // resolver is a matter of the route, not of DNS.
 func (s *source) resolvers(ctx context.Context) {
 	for _, ns := range s.d.settings.Nameservers {
-		e := s.newEndpoint(target{scheme: schemeDNS, host: ns.Addr().String(), port: ns.Port(), role: endpoints.RoleResolver, foundBy: s.d.settings.File, hint: true})
+		e := s.newEndpoint(target{scheme: pull.SchemeDNS, host: ns.Addr().String(), port: ns.Port(), role: endpoints.RoleResolver, foundBy: s.d.settings.File, hint: true})
 		s.endpoints = append(s.endpoints, e)
 		s.climb(ctx, e, approach{}, (*ladder).wayToResolver)
 		s.startChecks(ctx, e, e.target)
@@ -176,7 +176,7 @@ func (e *ladder) wayToResolver(ctx context.Context) {
 		return
 	}
 	l := &lane{e: e, addr: addr.WithZone("")}
-	out := e.timed(ctx, Step{ID: StepRoute, Addr: l.addr}, func(ctx context.Context, _ *watch) outcome { return outcome{Step: l.lookup(ctx)} })
+	out := e.timed(ctx, pull.Step{ID: StepRoute, Addr: l.addr}, func(ctx context.Context, _ *watch) outcome { return outcome{Step: l.lookup(ctx)} })
 	out.Addr = l.addr
 	e.record(out.Step, 0)
 }
@@ -205,28 +205,18 @@ func (s *source) base(ctx context.Context) *url.URL {
 	if err != nil {
 		return base
 	}
-	t.hint = true
+	t.hint, t.beforePlain = true, true
 	e := s.endpoint(ctx, t)
 	select {
 	case <-e.done:
 	case <-ctx.Done():
 		return base
 	}
-	plain := func(f classify.Finding) bool {
-		return f.Cause == classify.TLSHTTPResponseToHTTPSClient || f.Cause == classify.TLSNotTLS
+	if judge.SpeaksPlainHTTP(e.soFar()) {
+		return base
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	isPlain := false
-	for i := range e.steps { // the address's own step, and the one that sums up
-		if slices.ContainsFunc(e.steps[i].Findings, plain) {
-			isPlain = true
-			e.steps[i].Status, e.steps[i].Reason, e.steps[i].Findings = StatusSkipped, "plain http is spoken here", nil
-		}
-	}
-	if isPlain {
-		return base
-	}
 	e.onlyHint = false
 	return &tls
 }
@@ -241,26 +231,24 @@ func (s *source) role() endpoints.Role {
 	return endpoints.RoleManifest
 }
 
-// firstFailure names the first request, or else rung, that stopped the walk. Which
-// of the two ended first says nothing: rungs of other addresses may end later.
-func (s *source) firstFailure() string {
-	request, rung := "", ""
-	for _, e := range s.snapshot() {
-		e.mu.Lock()
-		for _, st := range e.steps {
-			if st.Addr.IsValid() || e.onlyHint || st.ID.isOwn() || st.ID == StepRounds || (st.Status != StatusFailed && st.Status != StatusInconclusive) {
-				continue
-			}
-			switch name := stepName(st.ID, e.hostPort(), st.Addr); {
-			case st.rung > slices.Index(rungs, StepTLS):
-				request = cmp.Or(request, name)
-			default:
-				rung = cmp.Or(rung, name)
-			}
-		}
-		e.mu.Unlock()
+// log is what was seen of the source so far.
+func (s *source) log() pull.Source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.d.plan
+	out := pull.Source{
+		Host: s.cfg.Host, Kind: s.cfg.Kind, Digest: s.digest, Doubt: s.d.view.rivals(), Skipped: s.skipped, Finished: s.finished, Partial: s.d.opts.Pull == Connect,
+		Accepted: s.accepted, NotOffered: p != nil && len(p.Offered) == 0 && p.Inconclusive == "" && !s.ownLogin,
 	}
-	return cmp.Or(request, rung)
+	if s.overflow {
+		out.Overflow = maxEndpoints
+	}
+	for _, e := range s.endpoints {
+		at := e.soFar()
+		at.Roles = slices.Clone(e.roles)
+		out.Endpoints = append(out.Endpoints, at)
+	}
+	return out
 }
 
 func (s *source) snapshot() []*endpoint {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // tokenHops are the hosts that one token exchange is redirected to. Each is an
@@ -46,7 +47,7 @@ func (h *tokenHops) next(ctx context.Context, u *url.URL) (http.RoundTripper, er
 // was sent on.
 func (e *endpoint) recordToken(out outcome, index int) {
 	if out.at != nil && out.at != e {
-		e.record(Step{ID: StepToken, Status: StatusSkipped, Reason: "it redirects to " + out.at.hostPort()}, index)
+		e.record(pull.Step{ID: StepToken, Status: StatusSkipped, Reason: "it redirects to " + out.at.hostPort()}, index)
 		e = out.at
 	}
 	e.src.noteSilence(e, e.record(out.Step, index), index)

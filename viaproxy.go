@@ -6,10 +6,10 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
@@ -53,7 +53,7 @@ func (e *ladder) forwarded() bool { return e.proxy != nil && registry.Forward(e.
 
 // tunnel is the rung that stands for route and connection behind a proxy.
 func (l *lane) tunnel(ctx context.Context) outcome {
-	s := Step{ID: StepTunnel}
+	s := pull.Step{ID: StepTunnel}
 	if addr, err := netip.ParseAddr(l.e.host); err == nil { // the proxy would ask the address on our behalf
 		if s, denied := l.denied(s, addr); denied {
 			return outcome{Step: s}
@@ -64,7 +64,7 @@ func (l *lane) tunnel(ctx context.Context) outcome {
 	case err != nil && ctx.Err() != nil:
 		s.Status, s.Reason = StatusInconclusive, reasonOf(ctx)
 	case err != nil:
-		s = settle(s, false, "", []classify.Finding{l.e.untunneled(err)})
+		s = pull.StatusOf(s, false, "", []classify.Finding{l.e.untunneled(err)})
 	case l.e.forwarded():
 		s.Status, s.Reason = StatusSkipped, "plain http is asked of the proxy itself"
 	default:
@@ -106,18 +106,4 @@ func (e *ladder) blamesProxy(id StepID, f classify.Finding) bool {
 		return false
 	}
 	return id == StepTunnel || f.Cause == classify.EndpointProxyAuthRequired || f.Cause == classify.EndpointProxyRefusedConnect
-}
-
-// maybeProxys adds the other reading of an answer to a request in the absolute
-// form: a proxy that is forbidden the host, or does not reach it, answers in its
-// place, and few mark such an answer as theirs.
-func (e *ladder) maybeProxys(f classify.Finding) classify.Finding {
-	other := classify.EndpointProxyRefusedConnect
-	switch f.Fact(classify.FactStatus) {
-	case "403", "502", "503", "504":
-		if e.forwarded() && f.Severity == classify.SeverityFail && f.Cause != other && !slices.Contains(f.Alternatives, other) {
-			f.Alternatives = append(slices.Clone(f.Alternatives), other)
-		}
-	}
-	return f
 }

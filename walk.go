@@ -9,10 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // walk is the pull, told in order: the registry, the challenge, a token for each
@@ -28,13 +27,12 @@ func (s *source) walk(ctx context.Context) {
 		return
 	}
 	reg := s.endpoint(ctx, t)
+	reg.registry = true
 	s.recordSettings(reg)
 	s.recordPlan(reg)
 	defer s.hints(ctx, base)()
 	w := s.cfg.Walk(s.ref, s.d.way)
 	w.Base, w.UserAgent = base, s.d.userAgent
-	s.closing = s.repeat(ctx, reg, w)
-	defer s.closing.end(ctx)
 
 	asking, stop := context.WithCancel(ctx)
 	if !s.d.way.Pings() { // what this runtime never asks must not hold the verdict up
@@ -58,7 +56,6 @@ func (s *source) walk(ctx context.Context) {
 		s.finished = true
 		return
 	}
-	s.closing.authorized(w.Authorization)
 	manifest := s.manifests(ctx, reg, w, top)
 	if manifest == nil {
 		reg.blockRest(StepConfig, StepLayer)
@@ -75,22 +72,22 @@ const pingGrace = time.Second
 // ping asks for /v2/ itself, which CRI-O and docker need and containerd never
 // does, beside the first request for the manifest. It names no repository: one
 // answer is every image's.
-func (s *source) ping(ctx, asking context.Context, reg *endpoint, w *endpoints.Walk) <-chan Step {
-	out := make(chan Step, 1)
+func (s *source) ping(ctx, asking context.Context, reg *endpoint, w *endpoints.Walk) <-chan pull.Step {
+	out := make(chan pull.Step, 1)
 	own := *w // the walk gets its Authorization meanwhile
 	go func() {
-		answer, ok := reg.once(ctx, asking, common{s.d.company, "ping " + own.Base.Path}, func(ctx context.Context) Step {
-			return reg.request(ctx, Step{ID: StepPing}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+		answer, ok := reg.once(ctx, asking, common{s.d.company, "ping " + own.Base.Path}, func(ctx context.Context) pull.Step {
+			return reg.request(ctx, pull.Step{ID: StepPing}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 				r := own.Ping(ctx, rt)
-				st := requestStatus(Step{ID: StepPing}, r)
+				st := requestStatus(pull.Step{ID: StepPing}, r)
 				if r.NeedsToken() { // what an open registry would not ask
-					st = settle(Step{ID: StepPing, Request: r}, true, "", r.Findings())
+					st = pull.StatusOf(pull.Step{ID: StepPing, Request: r}, true, "", r.Findings())
 				}
 				return outcome{Step: st}
 			}).Step
 		})
 		if !ok {
-			answer = Step{ID: StepPing, Status: StatusInconclusive, Reason: reasonOf(asking)}
+			answer = pull.Step{ID: StepPing, Status: StatusInconclusive, Reason: reasonOf(asking)}
 		}
 		out <- answer
 	}()
@@ -99,10 +96,10 @@ func (s *source) ping(ctx, asking context.Context, reg *endpoint, w *endpoints.W
 
 // comparePing records the ping, and where its challenge differs from that of the
 // manifest.
-func (s *source) comparePing(reg *endpoint, w *endpoints.Walk, st Step, manifest *endpoints.RequestReport) {
-	if st.Request != nil && manifest != nil && st.Status.passes() {
+func (s *source) comparePing(reg *endpoint, w *endpoints.Walk, st pull.Step, manifest *endpoints.RequestReport) {
+	if st.Request != nil && manifest != nil && pull.Passes(st.Status) {
 		if more := w.ComparePing(st.Request, manifest); len(more) > 0 {
-			st = settle(st, true, "", slices.Concat(st.Findings, more))
+			st = pull.StatusOf(st, true, "", slices.Concat(st.Findings, more))
 		}
 	}
 	if st.Status == StatusInconclusive && !s.d.way.Pings() {
@@ -124,21 +121,21 @@ func (s *source) stored(reg *endpoint, m *endpoints.Manifest) {
 	}
 	s.inStore = len(present)
 	if len(findings) > 0 {
-		reg.record(settle(Step{ID: StepStore}, true, "", findings), 0)
+		reg.record(pull.StatusOf(pull.Step{ID: StepStore}, true, "", findings), 0)
 	}
 }
 
 // resolve asks for the tag or digest by HEAD, and by GET where the registry has
 // no HEAD, as containerd does.
-func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, index int) Step {
+func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, index int) pull.Step {
 	subject := cmp.Or(s.ref.Digest, s.ref.Tag)
-	ask := func(method string) Step {
-		st := Step{ID: StepResolve, Subject: subject}
+	ask := func(method string) pull.Step {
+		st := pull.Step{ID: StepResolve, Subject: subject}
 		return s.persist(ctx, reg, st, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 			s.d.countManifest()
 			r := w.Resolve(ctx, rt, method)
 			if r.NeedsToken() && w.Authorization == "" {
-				return outcome{Step: Step{ID: StepChallenge, Status: StatusOK, Request: r}}
+				return outcome{Step: pull.Step{ID: StepChallenge, Status: StatusOK, Request: r}}
 			}
 			return outcome{Step: s.refused(requestStatus(st, r))}
 		}).Step
@@ -147,7 +144,7 @@ func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, 
 	if st.Request != nil && st.Request.NeedsGet() {
 		head := st
 		st = ask(http.MethodGet)
-		if head.Status == StatusFailed && st.Status.passes() {
+		if head.Status == StatusFailed && pull.Passes(st.Status) {
 			st = s.headBlocked(reg, head, st)
 		}
 	}
@@ -159,12 +156,12 @@ func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, 
 
 // headBlocked judges a registry that answers GET and refuses HEAD with something
 // else than 405: containerd stops at the refusal, others ask again by GET.
-func (s *source) headBlocked(reg *endpoint, head, get Step) Step {
+func (s *source) headBlocked(reg *endpoint, head, get pull.Step) pull.Step {
 	f := classify.New(classify.EndpointMethodBlocked,
 		fmt.Sprintf("HEAD of the manifest is refused with %d where GET is answered; containerd resolves a tag by HEAD.", head.Request.Status),
 		classify.Fact{Key: classify.FactMethod, Value: http.MethodHead}, classify.Fact{Key: classify.FactStatus, Value: strconv.Itoa(head.Request.Status)})
 	f.Operation = classify.OperationResolveManifest
-	if s.d.stopsAtHead() {
+	if s.d.view.knowsRuntime() && s.d.way == endpoints.WayContainerd {
 		head.Findings, head.Status = []classify.Finding{f}, StatusFailed
 		return head
 	}
@@ -176,9 +173,9 @@ func (s *source) headBlocked(reg *endpoint, head, get Step) Step {
 
 // followManifest takes the further hops of a manifest request that was
 // redirected, and returns the last.
-func (s *source) followManifest(ctx context.Context, w *endpoints.Walk, st Step, index int) (Step, *endpoints.Manifest) {
+func (s *source) followManifest(ctx context.Context, w *endpoints.Walk, st pull.Step, index int) (pull.Step, *endpoints.Manifest) {
 	var m *endpoints.Manifest
-	for st.Request != nil && st.Status.passes() && st.Request.Redirect() != nil {
+	for st.Request != nil && pull.Passes(st.Status) && st.Request.Redirect() != nil {
 		prev := st.Request
 		t, err := targetOf(prev.Redirect(), endpoints.RoleManifest, "a redirect of "+prev.Host)
 		if err != nil {
@@ -186,9 +183,9 @@ func (s *source) followManifest(ctx context.Context, w *endpoints.Walk, st Step,
 		}
 		e := s.endpoint(ctx, t)
 		if e == nil {
-			return Step{}, nil
+			return pull.Step{}, nil
 		}
-		ask := Step{ID: st.ID, Subject: st.Subject}
+		ask := pull.Step{ID: st.ID, Subject: st.Subject}
 		out := s.persist(ctx, e, ask, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 			s.d.countManifest()
 			r, m := w.FollowManifest(ctx, rt, prev)
@@ -200,35 +197,29 @@ func (s *source) followManifest(ctx context.Context, w *endpoints.Walk, st Step,
 }
 
 // requestStatus settles the step of a request.
-func requestStatus(s Step, r *endpoints.RequestReport) Step {
+func requestStatus(s pull.Step, r *endpoints.RequestReport) pull.Step {
 	s.Request = r
-	return settle(s, r.Held(), r.Inconclusive, r.Findings())
+	return pull.StatusOf(s, r.Held(), r.Inconclusive, r.Findings())
 }
 
 // manifests fetches what the reference leads to, and from an index the manifest
 // of the platform.
 func (s *source) manifests(ctx context.Context, reg *endpoint, w *endpoints.Walk, top *endpoints.RequestReport) *endpoints.Manifest {
 	s.digest = top.Digest
-	if !types.MediaType(top.MediaType).IsIndex() {
-		s.closing.manifest(top.Digest, top.MediaType)
-	}
 	m := s.manifest(ctx, reg, w, top.Digest, top.MediaType, 1)
 	if m != nil {
 		s.digest = m.Digest
 	}
 	for i := 2; m != nil && m.Index; i++ { // an index may name another
-		step := Step{ID: StepManifest, Subject: s.d.platform.String()}
+		step := pull.Step{ID: StepManifest, Subject: s.d.platform.String()}
 		d, err := m.Select(s.d.platform)
 		if err != nil {
-			reg.record(settle(step, false, "", []classify.Finding{classify.Error(err)}), i)
+			reg.record(pull.StatusOf(step, false, "", []classify.Finding{classify.Error(err)}), i)
 			return nil
 		}
 		if i > maxIndexes {
-			reg.record(settle(step, false, fmt.Sprintf("more than %d indexes, one in the other", maxIndexes), nil), i)
+			reg.record(pull.StatusOf(step, false, fmt.Sprintf("more than %d indexes, one in the other", maxIndexes), nil), i)
 			return nil
-		}
-		if !types.MediaType(d.MediaType).IsIndex() {
-			s.closing.manifest(d.Digest, d.MediaType)
 		}
 		m = s.manifest(ctx, reg, w, d.Digest, d.MediaType, i)
 	}
@@ -240,16 +231,16 @@ const maxIndexes = 4
 
 // manifest fetches one manifest by digest, following redirects by hand.
 func (s *source) manifest(ctx context.Context, reg *endpoint, w *endpoints.Walk, digest, mediaType string, index int) *endpoints.Manifest {
-	out := s.persist(ctx, reg, Step{ID: StepManifest, Subject: digest}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
+	out := s.persist(ctx, reg, pull.Step{ID: StepManifest, Subject: digest}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 		s.d.countManifest()
 		r, m := w.Manifest(ctx, rt, digest, mediaType)
-		return outcome{Step: requestStatus(Step{ID: StepManifest, Subject: digest}, r), manifest: m}
+		return outcome{Step: requestStatus(pull.Step{ID: StepManifest, Subject: digest}, r), manifest: m}
 	})
 	st, m := reg.record(out.Step, index), out.manifest
 	if st.Request != nil && st.Request.Redirect() != nil {
 		st, m = s.followManifest(ctx, w, st, index)
 	}
-	if !st.Status.passes() {
+	if !pull.Passes(st.Status) {
 		return nil
 	}
 	return m

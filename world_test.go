@@ -84,8 +84,8 @@ const (
 //	                                it redirects blobs to plain http at the second address
 //	banner ADDR:PORT TEXT           a server that says so to whoever connects; a tilde is a space
 //	proxy ADDR:PORT works|refuses|login [tls|socks]   a forward proxy; in TLS; of SOCKS 5
-//	filter steps|client STATUS PATH the basic registry answers so, to the steps or to the
-//	                                closing pull, what has PATH in its path
+//	filter AGENT STATUS PATH        the basic registry answers STATUS to a User-Agent that begins
+//	                                with AGENT, for what has PATH in its path
 //	proxy ADDR:PORT works|refuses|login    a forward proxy
 //	stored                          the node's containerd holds the layers of the image already
 //	link PATH TARGET                a symbolic link of the node
@@ -289,7 +289,12 @@ func (w *world) statement(t testing.TB, verb string, args []string) {
 	case "filter":
 		status, err := strconv.Atoi(args[1])
 		require.NoError(t, err)
-		w.basic.refuses = forbids(map[string]func(*http.Request) bool{"steps": fromSteps, "client": fromRuntime}[args[0]], args[2], status)
+		w.basic.refuses = func(r *http.Request) int {
+			if strings.HasPrefix(r.UserAgent(), args[0]) && strings.Contains(r.URL.Path, args[2]) {
+				return status
+			}
+			return 0
+		}
 	case "proxy":
 		w.proxies = append(w.proxies, serveProxy(w, netip.MustParseAddrPort(args[0]), args[1], strings.Join(args[2:], "")))
 	case "runtime":
@@ -476,6 +481,16 @@ func (w *world) fault(t testing.TB, args []string) {
 	}
 }
 
+// processOfRoot makes a process one of root, whose program nobody else can change.
+func processOfRoot(files fstest.MapFS, pid, program string) {
+	files["proc/"+pid+"/status"] = &fstest.MapFile{Data: []byte("Uid:\t0\t0\t0\t0\n")}
+	if files["proc/"+pid+"/stat"] == nil { // a world may say when it began
+		files["proc/"+pid+"/stat"] = &fstest.MapFile{Data: []byte(pid + " (x) S 1 1 1 0 -1 0 1 0 0 0 1 2 0 0 20 0 9 0 9050 1 1 1\n")}
+	}
+	files["proc/"+pid+"/exe"] = link(program)
+	files[strings.TrimPrefix(program, "/")] = &fstest.MapFile{Mode: 0o755}
+}
+
 // runtime puts a runtime's process on the node, in the node's own namespace.
 func (w *world) runtime(name string, env []string) {
 	for _, process := range []string{"self", "1", runtimePID} {
@@ -483,6 +498,7 @@ func (w *world) runtime(name string, env []string) {
 		w.link("proc/"+process+"/ns/pid", pidNamespace)
 	}
 	w.file("proc/"+runtimePID+"/comm", name+"\n")
+	processOfRoot(w.files, runtimePID, "/usr/bin/"+name)
 	for i, e := range env {
 		env[i] = strings.ReplaceAll(e, "PROXY-PASSWORD", proxyPassword)
 	}

@@ -7,14 +7,6 @@ import (
 	"strings"
 )
 
-// Who wrote an answer, the values of [HTTPAnswer].Answerer.
-const (
-	answererRegistry    = "registry"
-	answererObjectStore = "object-store"
-	answererHTML        = "html"
-	answererProxy       = "proxy"
-)
-
 // answerFinding turns a complete answer into a finding.
 func answerFinding(a *HTTPAnswer, sc scene) Finding {
 	sc.endpoint = orElse(a.Host, sc.endpoint)
@@ -33,17 +25,11 @@ func answerFacts(a *HTTPAnswer) []Fact {
 	for _, code := range a.Codes[:min(len(a.Codes), 8)] {
 		facts = append(facts, fact(FactCode, code)...)
 	}
-	facts = append(facts, fact(FactMessage, a.Message)...)
-	facts = append(facts, fact(FactAnswerer, a.Answerer)...)
-	facts = append(facts, fact(FactMethod, a.Method)...)
-	facts = append(facts, fact(FactURL, a.URL)...)
+	facts = append(facts, fact(FactMessage, a.Message, FactAnswerer, a.Answerer, FactMethod, a.Method, FactURL, a.URL)...)
 	if a.Answerer == answererProxy {
 		facts = append(facts, fact(FactProxy, a.Host)...)
 	}
-	if client := deniedClient(a.Message); client != "" {
-		facts = append(facts, Fact{FactClient, client})
-	}
-	return facts
+	return append(facts, fact(FactClient, deniedClient(a.Message))...)
 }
 
 // answerCause says what an answer means: by who wrote it first, then by its
@@ -92,8 +78,8 @@ func answerCause(a *HTTPAnswer, credentialKnown bool) (Cause, []Cause) {
 		}
 	}
 	if a.Operation == OperationFetchToken {
-		if c := tokenCause(a, message, credentialKnown); c != "" {
-			return c, tokenAlternatives(a, c)
+		if c, alternatives := tokenCause(a, message, credentialKnown); c != "" {
+			return c, alternatives
 		}
 	}
 	if c, alternatives := codeCause(a); c != "" {
@@ -161,9 +147,9 @@ func messageSays(message string) (phrase, bool) {
 	if message == "" {
 		return phrase{}, false
 	}
-	var p piece
-	theLexicon().scan(message, &p.words)
-	return p.match(messageTable())
+	var words wordSet
+	theLexicon().scan(message, &words)
+	return words.match(messageTable())
 }
 
 // orOther returns the other reading of w, or else other.
@@ -178,65 +164,55 @@ func orOther(w phrase, other Cause) []Cause {
 }
 
 // tokenCause reads an answer of the token endpoint. A 404 there is not a missing
-// image: the realm leads nowhere.
-func tokenCause(a *HTTPAnswer, message string, credentialKnown bool) Cause {
+// image: the realm leads nowhere, or the service does not know the account. A
+// network rule of the registry refuses with 403 there, too.
+func tokenCause(a *HTTPAnswer, message string, credentialKnown bool) (Cause, []Cause) {
 	switch a.Status {
 	case 401, 403:
 		if w, ok := messageSays(message); ok && (w.cause == IdentityTokenExpired ||
 			w.cause == IdentityBadCredentials && (a.Credentialed || !credentialKnown)) {
-			return w.cause
+			return w.cause, nil
 		}
-		return IdentityTokenFetchDenied
+		if a.Status == 403 {
+			return IdentityTokenFetchDenied, []Cause{EndpointSourceAddressDenied}
+		}
+		return IdentityTokenFetchDenied, nil
 	case 400:
 		// RFC 6749 section 5.2: refused grants are a 400.
 		if strings.Contains(message, "invalid_grant") || strings.Contains(message, "invalid_client") ||
 			hasCode(a, "INVALID_GRANT") || hasCode(a, "INVALID_CLIENT") {
-			return IdentityTokenFetchDenied
+			return IdentityTokenFetchDenied, nil
 		}
 	case 404:
-		return EndpointBadRealm
+		return EndpointBadRealm, []Cause{IdentityTokenFetchDenied}
 	}
-	return ""
-}
-
-// tokenAlternatives are the other readings of a refused token. A network rule of
-// the registry refuses with 403 there, too, and some services answer 404 for an
-// account or a service that they do not know.
-func tokenAlternatives(a *HTTPAnswer, c Cause) []Cause {
-	switch {
-	case c == IdentityTokenFetchDenied && a.Status == 403:
-		return []Cause{EndpointSourceAddressDenied}
-	case c == EndpointBadRealm:
-		return []Cause{IdentityTokenFetchDenied}
-	}
-	return nil
+	return "", nil
 }
 
 // codeCause reads the error codes of the OCI distribution specification, and
 // those that registries add.
 func codeCause(a *HTTPAnswer) (Cause, []Cause) {
 	for _, code := range a.Codes {
-		switch strings.ToUpper(strings.TrimSpace(code)) {
-		case "MANIFEST_UNKNOWN", "TAG_INVALID":
-			return ImageManifestUnknown, nil
-		case "NAME_UNKNOWN":
-			return ImageRepositoryUnknown, []Cause{IdentityAccessDeniedOrMissing}
-		case "BLOB_UNKNOWN", "MANIFEST_BLOB_UNKNOWN":
-			return ImageBlobUnknown, nil
-		case "MANIFEST_INVALID", "MANIFEST_UNVERIFIED":
-			return ImageManifestInvalid, nil
-		case "NAME_INVALID":
-			return ImageInvalidReference, nil
-		case "PROJECTPOLICYVIOLATION":
+		switch c := codeCauses[strings.ToUpper(strings.TrimSpace(code))]; {
+		case c == "":
+		case c == IdentityAccessDeniedOrMissing && a.Status == 412:
 			return RegistryPolicyBlocked, nil
-		case "DENIED":
-			if a.Status == 412 {
-				return RegistryPolicyBlocked, nil
-			}
-			return IdentityAccessDeniedOrMissing, []Cause{IdentityForbidden, EndpointSourceAddressDenied}
+		case c == IdentityAccessDeniedOrMissing:
+			return c, []Cause{IdentityForbidden, EndpointSourceAddressDenied}
+		case c == ImageRepositoryUnknown:
+			return c, []Cause{IdentityAccessDeniedOrMissing}
+		default:
+			return c, nil
 		}
 	}
 	return "", nil
+}
+
+var codeCauses = map[string]Cause{
+	"MANIFEST_UNKNOWN": ImageManifestUnknown, "TAG_INVALID": ImageManifestUnknown, "NAME_UNKNOWN": ImageRepositoryUnknown,
+	"BLOB_UNKNOWN": ImageBlobUnknown, "MANIFEST_BLOB_UNKNOWN": ImageBlobUnknown, "MANIFEST_INVALID": ImageManifestInvalid,
+	"MANIFEST_UNVERIFIED": ImageManifestInvalid, "NAME_INVALID": ImageInvalidReference, "PROJECTPOLICYVIOLATION": RegistryPolicyBlocked,
+	"DENIED": IdentityAccessDeniedOrMissing,
 }
 
 func hasCode(a *HTTPAnswer, code string) bool {
@@ -246,38 +222,8 @@ func hasCode(a *HTTPAnswer, code string) bool {
 // deniesSource reports whether the lower-case message refuses the address or
 // the region that the request came from. No credential helps there.
 func deniesSource(message string) bool {
-	for _, w := range sourceDenied {
-		if strings.Contains(message, w) {
-			return true
-		}
-	}
-	for _, s := range sourceWords {
-		if !strings.Contains(message, s) {
-			continue
-		}
-		for _, w := range deniedWords {
-			if strings.Contains(message, w) {
-				return true
-			}
-		}
-	}
-	return false
+	return containsAny(message, sourceDenied) || containsAny(message, sourceWords) && containsAny(message, deniedWords)
 }
-
-// sourceDenied are whole refusals of a source; sourceWords name it, deniedWords
-// refuse it.
-var (
-	sourceDenied = []string{
-		"client with ip", "geo-ip blocked", "geoblocked", "geo-blocked", "export control regulations", "public network access is disabled",
-		"region from which you are pulling",
-	}
-	sourceWords = []string{"ip address", "source ip", "your ip", "client ip", "your country", "your region"}
-	deniedWords = []string{
-		"not allowed", "not permitted", "blocked", "denied", "not authorized", "not in the allow", "restricted", "not available", "forbidden",
-	}
-)
-
-var sourceTable = idsOf(slices.Concat(sourceDenied, sourceWords))
 
 // deniedClient returns the address that a registry says it saw and refused, in
 // "client with IP '203.0.113.9' is not allowed access".
@@ -303,4 +249,107 @@ func deniedClient(message string) string {
 func plainToTLS(message string) bool {
 	return strings.Contains(message, "http request to an https server") ||
 		strings.Contains(message, "plain http request was sent to https port")
+}
+
+// answer reads texts that carry a status or a registry's error code.
+func (p *piece) answer() (hit, bool) {
+	status, body, ok := p.status()
+	if !ok {
+		return hit{}, false
+	}
+	a := &HTTPAnswer{
+		Operation: p.operation(""), Host: p.req.host, Method: strings.ToUpper(p.req.method), URL: p.req.safeURL(),
+		Status: status, Mirror: p.hasReq && p.req.mirror(),
+	}
+	a.Codes, a.Message = splitCode(body)
+	lower := asciiLower(body)
+	switch {
+	case strings.Contains(lower, "<html") || strings.Contains(lower, "<!doctype html"):
+		a.Answerer = answererHTML
+	case strings.Contains(lower, "<?xml") || strings.Contains(lower, "<error>"):
+		a.Answerer = answererObjectStore
+	case a.Operation == OperationFetchBlob && p.req.host != "" && (!p.req.api() || (p.req.query != "" && !p.req.mirror())):
+		// Only a redirect leads off the API or to a signed URL.
+		a.Answerer = answererObjectStore
+	case len(a.Codes) > 0:
+		a.Answerer = answererRegistry
+	}
+	c, alternatives := answerCause(a, false)
+	facts := answerFacts(&HTTPAnswer{Status: status, Codes: a.Codes, Message: a.Message})
+	return hit{cause: c, alternatives: alternatives, facts: facts}, true
+}
+
+// status finds a status and what the text has of the body.
+func (p *piece) status() (int, string, bool) {
+	if p.req.status {
+		if rest, ok := p.behindRequest(); ok {
+			if n, body, ok := leadingStatus(rest); ok {
+				return n, body, true
+			}
+		}
+	}
+	for i, id := range statusTable() {
+		if !p.words.has(id) {
+			continue
+		}
+		m := statusMarkers[i]
+		if i := strings.LastIndex(p.lower, m); i >= 0 {
+			if n, body, ok := leadingStatus(p.s[i+len(m):]); ok {
+				return n, body, true
+			}
+		}
+	}
+	if i := p.index("failed with status code ["); i >= 0 {
+		if j := strings.Index(p.s[i:], "]: "); j >= 0 {
+			return leadingStatus(p.s[i+j+3:])
+		}
+	}
+	if i := p.index("status "); i >= 0 && p.has("trying to pull repository") {
+		return leadingStatus(p.s[i+len("status "):])
+	}
+	return 0, "", false
+}
+
+func leadingStatus(s string) (int, string, bool) {
+	if len(s) < 3 || (len(s) > 3 && s[3] >= '0' && s[3] <= '9') {
+		return 0, "", false
+	}
+	n, err := strconv.Atoi(s[:3])
+	if err != nil || n < 100 || n > 599 {
+		return 0, "", false
+	}
+	body := s[3:]
+	return n, body[:min(len(body), 4096)], true
+}
+
+// splitCode finds the registry's error code and message in what follows a
+// status: " - Server message: code: text", or on a line of its own.
+func splitCode(body string) ([]string, string) {
+	text := body
+	if i := strings.Index(text, "Server message: "); i >= 0 {
+		text = text[i+len("Server message: "):]
+	} else if i := strings.IndexByte(text, '\n'); i >= 0 {
+		text = strings.TrimSpace(text[i+1:])
+		text = strings.TrimPrefix(text, "errors:")
+	} else if i := strings.IndexByte(text, '"'); i >= 0 {
+		return nil, strings.TrimSuffix(strings.TrimSpace(text[i+1:]), `"`)
+	} else {
+		// The phrase of the status itself is no message.
+		if _, after, ok := strings.Cut(text, ": "); ok {
+			text = after
+		} else {
+			return nil, ""
+		}
+	}
+	text = strings.TrimSpace(text)
+	code, message, _ := strings.Cut(text, ":")
+	if c, ok := registryCodes[asciiLower(strings.TrimSpace(code))]; ok {
+		return []string{c}, strings.TrimSpace(message)
+	}
+	return nil, text
+}
+
+// codeFact returns the registry's error code that words stand for, if any.
+func codeFact(words string) []Fact {
+	return fact(FactCode, registryCodes[words])
 }

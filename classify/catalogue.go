@@ -5,29 +5,16 @@ import (
 	"slices"
 )
 
-// Info is what the catalogue knows of a cause, whatever the case at hand.
-type Info struct {
-	Cause      Cause
-	Layer      Layer
-	Owner      Owner
-	Title      string // a short clause: what is wrong
-	Look       string // where to look first
-	Remedy     string // what repairs it, least invasive first
-	NotFixedBy string // what people try, and why it cannot help
-	Ref        string // the official document, a URL
-	Refines    Cause  // the coarser code that a text alone can show; "" = none
-}
-
 // Lookup returns what the catalogue knows of c. False means that c is no code of
 // this package (a caller's own code, or one of a newer version).
 func Lookup(c Cause) (Info, bool) {
 	layer := LayerOf(c)
-	entries := entriesOf(layer)
-	i, ok := slices.BinarySearchFunc(entries, c, func(e Info, c Cause) int { return cmp.Compare(e.Cause, c) })
+	table := entries[layer]
+	i, ok := slices.BinarySearchFunc(table, c, func(e Info, c Cause) int { return cmp.Compare(e.Cause, c) })
 	if !ok {
 		return Info{}, false
 	}
-	info := entries[i]
+	info := table[i]
 	info.Layer = layer
 	return info, true
 }
@@ -37,7 +24,7 @@ func Lookup(c Cause) (Info, bool) {
 func Catalogue() []Info {
 	var all []Info
 	for _, layer := range Order() {
-		for _, info := range entriesOf(layer) {
+		for _, info := range entries[layer] {
 			info.Layer = layer
 			all = append(all, info)
 		}
@@ -45,29 +32,28 @@ func Catalogue() []Info {
 	return all
 }
 
-// entriesOf returns the table of a layer, sorted by code, to be read only. The
+// entries holds a table for each layer, sorted by code, to be read only. The
 // tables leave Layer empty, because the code already says it: written twice, the
 // two could differ.
-func entriesOf(l Layer) []Info {
-	switch l {
-	case LayerNode:
-		return nodeEntries
-	case LayerRoute:
-		return routeEntries
-	case LayerDNS:
-		return dnsEntries
-	case LayerEndpoint:
-		return endpointEntries
-	case LayerTLS:
-		return tlsEntries
-	case LayerRegistry:
-		return registryEntries
-	case LayerIdentity:
-		return identityEntries
-	case LayerImage:
-		return imageEntries
-	case LayerUnknown:
-		return unknownEntries
+var entries = map[Layer][]Info{
+	LayerNode: nodeEntries, LayerRoute: routeEntries, LayerDNS: dnsEntries, LayerEndpoint: endpointEntries, LayerTLS: tlsEntries,
+	LayerRegistry: registryEntries, LayerIdentity: identityEntries, LayerImage: imageEntries, LayerUnknown: unknownEntries,
+}
+
+// New returns a failing, proven Finding of cause, with layer, owner, remedy and
+// what does not fix it from the catalogue. An empty summary becomes the
+// catalogue's title. A cause that the catalogue does not hold keeps the layer of
+// its code if that is one of ours, else [LayerUnknown], and has no owner.
+func New(cause Cause, summary string, facts ...Fact) Finding {
+	f := Finding{
+		Cause: cause, Layer: LayerOf(cause), Severity: SeverityFail, Certainty: CertaintyProven,
+		Summary: summary, Facts: facts,
 	}
-	return nil
+	if info, ok := Lookup(cause); ok {
+		f.Layer, f.Owner, f.Remedy, f.NotFixedBy = info.Layer, info.Owner, info.Remedy, info.NotFixedBy
+		if f.Summary == "" {
+			f.Summary = info.Title
+		}
+	}
+	return f
 }

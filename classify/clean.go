@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,9 +15,7 @@ func clean(text string) string {
 	escapes := strings.IndexByte(text, '\\') >= 0
 	bold, entities := strings.Contains(text, "**"), hasEntity(text)
 	doubled := strings.Contains(text, `""`)
-	other := strings.IndexByte(text, 0x1b) >= 0
-	other = other || !isASCII(text)
-	if other {
+	if strings.IndexByte(text, 0x1b) >= 0 || !isASCII(text) {
 		text = plain(text)
 	}
 	if strings.Count(text, "\n") > 1 {
@@ -35,20 +34,6 @@ func clean(text string) string {
 		text = strings.ReplaceAll(text, `""`, `"`) // a cell of a CSV file
 	}
 	return text
-}
-
-func isASCII(s string) bool {
-	for ; len(s) >= 8; s = s[8:] {
-		if (s[0]|s[1]|s[2]|s[3]|s[4]|s[5]|s[6]|s[7])&0x80 != 0 {
-			return false
-		}
-	}
-	for i := range len(s) {
-		if s[i]&0x80 != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // hasEntity reports whether text has a character as HTML writes it, "&quot;". The
@@ -105,25 +90,16 @@ func plain(text string) string {
 			i = colourEnd(text, i)
 			continue
 		}
-		if text[i] < 0x80 {
-			b.WriteByte(text[i])
-			i++
-			continue
-		}
-		for _, r := range text[i:] {
-			switch {
-			case r == '\u201c' || r == '\u201d' || r == '\u201e' || r == '\u201f' || r == '\u00ab' || r == '\u00bb' || r == '\uff02':
-				b.WriteByte('"')
-			case r == '\u2018' || r == '\u2019':
-				b.WriteByte('\'')
-			case unicode.Is(unicode.Zs, r):
-				b.WriteByte(' ')
-			case unicode.Is(unicode.Cf, r):
-			default:
-				b.WriteRune(r)
-			}
-			i += len(string(r))
-			break
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch i += size; {
+		case strings.ContainsRune("\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02", r):
+			b.WriteByte('"')
+		case r == '\u2018' || r == '\u2019':
+			b.WriteByte('\'')
+		case unicode.Is(unicode.Zs, r):
+			b.WriteByte(' ')
+		case !unicode.Is(unicode.Cf, r):
+			b.WriteRune(r)
 		}
 	}
 	return b.String()
@@ -193,21 +169,11 @@ func joinFull(lines []string) string {
 // certain if several lines are full and few are nearly full: those would be lines
 // broken between words.
 func joinCut(text string) string {
-	const narrowest = 60
-	lines := strings.Split(text, "\n")
-	width, full := 0, 0
-	for _, line := range lines {
-		switch n := utf8.RuneCountInString(line); {
-		case n > width:
-			width, full = n, 1
-		case n == width:
-			full++
-		}
-	}
-	if full < 2 || width < narrowest {
+	width, full := windowWidth(strings.SplitSeq(text, "\n"))
+	if width == 0 {
 		return text
 	}
-	near := 0
+	lines, near := strings.Split(text, "\n"), 0
 	for _, line := range lines {
 		if n := utf8.RuneCountInString(line); n < width && n > width-15 {
 			near++
@@ -217,4 +183,22 @@ func joinCut(text string) string {
 		return text
 	}
 	return joinFull(lines)
+}
+
+// windowWidth returns the width at which a window cut lines, and how many are
+// that long; 0 if it did not cut any: the longest lines would be several.
+func windowWidth(lines iter.Seq[string]) (width, full int) {
+	const narrowest = 60
+	for line := range lines {
+		switch n := utf8.RuneCountInString(line); {
+		case n > width:
+			width, full = n, 1
+		case n == width:
+			full++
+		}
+	}
+	if full < 2 || width < narrowest {
+		return 0, 0
+	}
+	return width, full
 }

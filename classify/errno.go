@@ -3,6 +3,8 @@ package classify
 import (
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 )
 
 // errnoCause says what an error number means where it occurred. established
@@ -18,27 +20,51 @@ func errnoCause(symbol string, sc scene, established bool) Cause {
 	case "ENOSPC", "EDQUOT":
 		return NodeDiskFull
 	}
-	if sc.stage == StageLookup {
-		return errnoLookupCause(symbol)
-	}
-	if sc.unix {
+	reset := slices.Contains(resetErrnos, symbol)
+	unreachable := slices.Contains(unreachableErrnos, symbol)
+	switch {
+	case sc.stage == StageLookup && symbol == "ECONNREFUSED":
+		return DNSResolverPortClosed
+	case sc.stage == StageLookup && symbol == "ETIMEDOUT":
+		return DNSResolverTimeout
+	case sc.stage == StageLookup && unreachable:
+		return DNSResolverUnreachable
+	case sc.stage == StageLookup && reset:
+		return DNSAnswerMalformed
+	case sc.stage == StageLookup:
+		return ""
+	case sc.unix:
 		return NodeRuntimeUnavailable
-	}
-	if sc.stage == StageProxyConnect {
-		return errnoProxyCause(symbol, established)
-	}
-	if !established && bogus(sc) {
+	case sc.stage == StageProxyConnect && reset && established:
+		return EndpointProxyRefusedConnect
+	case sc.stage == StageProxyConnect && (reset || unreachable || symbol == "ECONNREFUSED" || symbol == "ETIMEDOUT"):
+		return EndpointProxyUnreachable
+	case sc.stage == StageProxyConnect:
+		return ""
+	case !established && bogus(sc):
 		return DNSBogusAddress
+	case reset:
+		return EndpointConnectionReset
 	}
+	return peerErrno(symbol, isIPv6(sc.address), established)
+}
+
+var (
+	resetErrnos       = []string{"ECONNRESET", "EPIPE", "ECONNABORTED"}
+	unreachableErrnos = []string{
+		"ENETUNREACH", "EHOSTUNREACH", "ENETDOWN", "EHOSTDOWN", "EADDRNOTAVAIL", "EAFNOSUPPORT", "EACCES", "EPERM", "EINVAL",
+	}
+)
+
+// peerErrno is errnoCause for the connection to a registry itself.
+func peerErrno(symbol string, ipv6, established bool) Cause {
 	switch symbol {
 	case "ECONNREFUSED":
 		return EndpointConnectionRefused
-	case "ECONNRESET", "EPIPE", "ECONNABORTED":
-		return EndpointConnectionReset
 	case "EHOSTUNREACH", "EHOSTDOWN":
 		return RouteNoRouteToHost
 	case "ENETUNREACH", "ENETDOWN", "EAFNOSUPPORT":
-		if isIPv6(sc.address) {
+		if ipv6 {
 			return RouteIPv6Unreachable
 		}
 		return RouteNetworkUnreachable
@@ -48,81 +74,129 @@ func errnoCause(symbol string, sc scene, established bool) Cause {
 		}
 		return RouteConnectTimeout
 	}
-	if established {
+	switch {
+	case established:
 		return ""
-	}
-	switch symbol {
-	case "EADDRNOTAVAIL":
-		// For IPv6 the node has no source address to offer; for IPv4 it has
-		// run out of local ports.
-		if isIPv6(sc.address) {
-			return RouteIPv6Unreachable
-		}
+	case symbol == "EADDRNOTAVAIL" && ipv6: // the node has no source address to offer
+		return RouteIPv6Unreachable
+	case symbol == "EADDRNOTAVAIL": // it has run out of local ports
 		return NodeLocalLimit
-	case "EACCES", "EPERM":
+	case symbol == "EACCES" || symbol == "EPERM":
 		return RouteProhibited
-	case "EINVAL":
+	case symbol == "EINVAL":
 		return RouteBlackhole
 	}
 	return ""
 }
 
-func errnoLookupCause(symbol string) Cause {
-	switch symbol {
-	case "ECONNREFUSED":
-		return DNSResolverPortClosed
-	case "ENETUNREACH", "EHOSTUNREACH", "ENETDOWN", "EHOSTDOWN", "EADDRNOTAVAIL", "EAFNOSUPPORT", "EACCES", "EPERM", "EINVAL":
-		return DNSResolverUnreachable
-	case "ETIMEDOUT":
-		return DNSResolverTimeout
-	case "ECONNRESET", "EPIPE", "ECONNABORTED":
-		return DNSAnswerMalformed
+// ipOf returns the address in host or host:port.
+func ipOf(host string) (netip.Addr, bool) {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
 	}
-	return ""
-}
-
-func errnoProxyCause(symbol string, established bool) Cause {
-	switch symbol {
-	case "ECONNRESET", "EPIPE", "ECONNABORTED":
-		if established {
-			return EndpointProxyRefusedConnect
-		}
-		return EndpointProxyUnreachable
-	case "ECONNREFUSED", "EHOSTUNREACH", "EHOSTDOWN", "ENETUNREACH", "ENETDOWN", "EAFNOSUPPORT", "ETIMEDOUT", "EADDRNOTAVAIL", "EACCES", "EPERM", "EINVAL":
-		return EndpointProxyUnreachable
-	}
-	return ""
+	a, err := netip.ParseAddr(host)
+	return a, err == nil
 }
 
 // isIPv6 reports whether address, with or without a port, is an IPv6 address
 // that is not an IPv4 address in disguise.
 func isIPv6(address string) bool {
-	host := address
-	if h, _, err := net.SplitHostPort(address); err == nil {
-		host = h
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.Is6() && !a.Is4In6()
+	a, ok := ipOf(address)
+	return ok && a.Is6() && !a.Is4In6()
 }
 
 // bogus reports whether a name led to an address of "this network" (RFC 791,
 // 0.0.0.0/8), which filtering resolvers hand out and no host can have.
 func bogus(sc scene) bool {
-	host := sc.address
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil || !a.Is4() || a.As4()[0] != 0 {
+	a, ok := ipOf(sc.address)
+	if !ok || !a.Is4() || a.As4()[0] != 0 {
 		return false
 	}
-	name := sc.endpoint
-	if h, _, err := net.SplitHostPort(name); err == nil {
-		name = h
+	_, isIP := ipOf(sc.endpoint)
+	return !isIP && sc.endpoint != "" && !strings.HasPrefix(sc.endpoint, ":")
+}
+
+// lookupCause reads what stands after "lookup NAME on SERVER: ". Whatever it
+// is, the layer is dns: a refusal there is the nameserver's port, not the
+// registry's. "" = not understood.
+func lookupCause(tail string) Cause {
+	t := strings.ToLower(tail)
+	if symbol := wordsErrno(t); symbol != "" {
+		if c := errnoCause(symbol, scene{stage: StageLookup}, true); c != "" {
+			return c
+		}
 	}
-	if name == "" {
-		return false
+	for _, p := range lookupPhrases {
+		if containsAny(t, p.texts) {
+			return p.cause
+		}
 	}
-	_, err = netip.ParseAddr(name)
-	return err != nil
+	return ""
+}
+
+// lookupPhrases are the words of Go's resolver, of the C library (gai_strerror)
+// and of Winsock.
+var lookupPhrases = []phrases{
+	{DNSNXDOMAIN, "", "", []string{"no such host", "name or service not known", "nodename nor servname provided"}},
+	{DNSNoUsableAddress, "", "", []string{"no suitable address found", "no address associated with hostname"}},
+	{DNSServFail, "", "", []string{"server misbehaving", "servfail", "lame referral", "non-recoverable failure in name resolution"}},
+	{DNSTemporaryFailure, "", "", []string{"temporary failure in name resolution", "usually a temporary error"}},
+	{DNSServFail, "", "", []string{"non-recoverable error occurred during a database lookup"}},
+	{DNSNoData, "", "", []string{"no data of the requested type was found"}},
+	{DNSTemporaryFailure, "", "", []string{"try again"}},
+	{DNSResolverTimeout, "", "", []string{"i/o timeout", "timed out", "deadline exceeded", "operation was canceled"}},
+	{DNSAnswerMalformed, "", "", []string{"cannot unmarshal dns message", "invalid dns response", "no answer from dns server", "unexpected eof"}},
+	// Windows in another language. Go tells a name that does not exist from the
+	// rest by its number and words it itself, so this is not one.
+	{DNSTemporaryFailure, "", "", []string{"getaddrinfow: "}},
+}
+
+// lookupAlternatives are the answers that Go's resolver words alike: an empty
+// answer as "no such host", a refusal as "server misbehaving".
+func lookupAlternatives(c Cause) []Cause {
+	switch c {
+	case DNSNXDOMAIN:
+		return []Cause{DNSNoData}
+	case DNSServFail:
+		return []Cause{DNSRefused}
+	}
+	return nil
+}
+
+// wordsErrno returns the symbol of an operating system error that t ends in or
+// contains. Windows prints sentences of its own after the name of the call.
+func wordsErrno(t string) string {
+	t = strings.ToLower(t)
+	for _, w := range errnoWords {
+		if containsAny(t, w.words) {
+			return w.symbol
+		}
+	}
+	return ""
+}
+
+// errnoWords are strerror texts (POSIX names in errno.h) and the sentences of
+// Winsock.
+var errnoWords = []struct {
+	symbol string
+	words  []string
+}{
+	{"ECONNREFUSED", []string{"connection refused", "actively refused it"}},
+	{"ECONNRESET", []string{"connection reset by peer", "forcibly closed by the remote host"}},
+	{"EPIPE", []string{"broken pipe"}},
+	{"ECONNABORTED", []string{"connection was aborted", "software caused connection abort"}},
+	{"ETIMEDOUT", []string{"connection timed out", "did not properly respond after a period of time", "operation timed out"}},
+	{"ENETUNREACH", []string{"network is unreachable", "unreachable network"}},
+	{"EHOSTUNREACH", []string{"no route to host", "unreachable host"}},
+	{"EHOSTDOWN", []string{"host is down"}},
+	{"ENETDOWN", []string{"network is down"}},
+	{"EADDRNOTAVAIL", []string{"assign requested address", "requested address is not valid in its context"}},
+	{"EAFNOSUPPORT", []string{"address family not supported"}},
+	{"EACCES", []string{"permission denied"}},
+	{"EPERM", []string{"operation not permitted"}},
+	{"EACCES", []string{"forbidden by its access permissions"}},
+	{"EINVAL", []string{"invalid argument"}},
+	{"EMFILE", []string{"too many open files"}},
+	{"ENOBUFS", []string{"no buffer space available"}},
+	{"ENOSPC", []string{"no space left on device"}},
 }

@@ -2,14 +2,15 @@ package classify
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
+	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
-	"time"
 )
 
 // Error reads a live Go error: by type and by error number first, by its text
@@ -46,18 +47,6 @@ func Error(err error) Finding {
 	return f.WithError(err)
 }
 
-// scene is what is known around a failure, from the wrapping errors or from the
-// text before the innermost part.
-type scene struct {
-	stage     Stage
-	operation Operation
-	endpoint  string
-	address   string
-	limit     time.Duration
-	unix      bool // the peer is a local socket, not a registry
-	facts     []Fact
-}
-
 // sceneOf walks the chain of err. Inner values win: they are nearer to what
 // happened.
 func sceneOf(err error) scene {
@@ -74,12 +63,8 @@ func sceneOf(err error) scene {
 			}
 		case *url.Error:
 			req := parseRequest(v.Op, v.URL)
-			if sc.endpoint == "" {
-				sc.endpoint = req.host
-			}
-			if sc.operation == "" {
-				sc.operation = req.operation()
-			}
+			sc.endpoint = orElse(sc.endpoint, req.host)
+			sc.operation = orElse(sc.operation, req.operation())
 		case *net.OpError:
 			switch {
 			case v.Op == "proxyconnect":
@@ -95,74 +80,8 @@ func sceneOf(err error) scene {
 			sc.address = ""
 		}
 	}
-	if sc.endpoint == "" {
-		sc.endpoint = sc.address
-	}
+	sc.endpoint = orElse(sc.endpoint, sc.address)
 	return sc
-}
-
-// unwrapFirst follows the first branch of a joined error, which is the one that
-// [errors.As] looks into first.
-func unwrapFirst(err error) error {
-	switch v := err.(type) {
-	case interface{ Unwrap() error }:
-		return v.Unwrap()
-	case interface{ Unwrap() []error }:
-		for _, e := range v.Unwrap() {
-			if e != nil {
-				return e
-			}
-		}
-	}
-	return nil
-}
-
-func orElse[T ~string](v, other T) T {
-	if v != "" {
-		return v
-	}
-	return other
-}
-
-// finding builds a finding at the scene, with its address and limit as facts
-// and its summary composed.
-func (sc scene) finding(c Cause, facts ...Fact) Finding {
-	if sc.address != "" && !hasFact(facts, FactAddress) {
-		facts = append([]Fact{{FactAddress, sc.address}}, facts...)
-	}
-	for _, fact := range sc.facts {
-		if !hasFact(facts, fact.Key) {
-			facts = append(facts, fact)
-		}
-	}
-	if sc.limit > 0 {
-		facts = append(facts, Fact{FactLimit, sc.limit.String()})
-	}
-	f := New(c, "", facts...)
-	f.Endpoint, f.Operation = sc.endpoint, sc.operation
-	if f.Operation == "" {
-		f.Operation = OperationUnknown
-	}
-	f.Summary = sentence(f)
-	return f
-}
-
-func hasFact(facts []Fact, key string) bool {
-	for _, f := range facts {
-		if f.Key == key {
-			return true
-		}
-	}
-	return false
-}
-
-// fact returns a fact with a redacted value, or nothing for an empty value.
-func fact(key, value string) []Fact {
-	value = Redact(value, 256)
-	if strings.TrimSpace(value) == "" {
-		return nil
-	}
-	return []Fact{{key, value}}
 }
 
 // typed reads err by types and error numbers alone.
@@ -190,10 +109,7 @@ func typed(err error, sc scene) (Finding, bool) {
 	var op *net.OpError
 	isOp := errors.As(err, &op)
 	for isOp && op.Op == "proxyconnect" { // the wrapper says where, its inside says what
-		inner := op
-		if isOp = errors.As(inner.Err, &op); !isOp {
-			break
-		}
+		isOp = errors.As(op.Err, &op)
 	}
 	if symbol := errnoFact(err); symbol != "" {
 		established := isOp && (op.Op == "read" || op.Op == "write")
@@ -217,23 +133,15 @@ func typed(err error, sc scene) (Finding, bool) {
 // the wrapping errors stay.
 func worded(err error, sc scene) (Finding, bool) {
 	text := err.Error()
-	if len(text) > maxText {
-		text = text[:maxText]
-	}
-	p := newPiece(text)
+	var p piece
+	p.read(text[:min(len(text), maxText)])
 	h, ok := p.core()
 	if !ok {
 		return Finding{}, false
 	}
-	if h.address != "" && sc.address == "" {
-		sc.address = h.address
-	}
-	if sc.endpoint == "" {
-		sc.endpoint = h.endpoint
-	}
-	if sc.operation == "" {
-		sc.operation = h.operation
-	}
+	sc.address = orElse(sc.address, h.address)
+	sc.endpoint = orElse(sc.endpoint, h.endpoint)
+	sc.operation = orElse(sc.operation, h.operation)
 	f := sc.finding(h.cause, h.facts...)
 	f.Alternatives = h.alternatives
 	f.Certainty = CertaintyLikely
@@ -249,18 +157,14 @@ func spokenByGo(err error) bool {
 	for next := unwrapFirst(err); next != nil; next = unwrapFirst(err) {
 		err = next
 	}
-	_, ok := goWords[err.Error()]
-	return ok
+	return slices.Contains(goWords, err.Error())
 }
 
 // dnsFinding reads the error of a lookup. Since the resolver keeps the socket
 // error only as text, that text is read with the same table as an event's.
 func dnsFinding(e *net.DNSError, sc scene) (Finding, bool) {
 	sc.stage, sc.endpoint = StageLookup, orElse(e.Name, sc.endpoint)
-	facts := fact(FactResolver, e.Server)
-	if symbol := wordsErrno(e.Err); symbol != "" {
-		facts = append(facts, Fact{FactErrno, symbol})
-	}
+	facts := fact(FactResolver, e.Server, FactErrno, wordsErrno(e.Err))
 	if errors.Is(e, context.Canceled) && sc.limit == 0 {
 		return sc.finding(UnknownCanceledNoCause, facts...), true
 	}
@@ -280,44 +184,70 @@ func dnsFinding(e *net.DNSError, sc scene) (Finding, bool) {
 	return f, true
 }
 
-// handshakeFinding reads what crypto/tls reports besides certificates.
-func handshakeFinding(err error, sc scene) (Finding, bool) {
-	var record tls.RecordHeaderError
-	if errors.As(err, &record) {
-		if string(record.RecordHeader[:4]) == "HTTP" {
-			return sc.finding(TLSHTTPResponseToHTTPSClient), true
+// endFinding reads deadlines, cancellations and ends of a stream.
+func endFinding(err error, sc scene, isOp bool, op *net.OpError) (Finding, bool) {
+	canceled := errors.Is(err, context.Canceled)
+	var netErr net.Error
+	timeout := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		(errors.As(err, &netErr) && netErr.Timeout())
+	switch {
+	case sc.limit > 0 && (canceled || timeout || errors.Is(err, net.ErrClosed) || errors.Is(err, fs.ErrClosed)):
+		// The step's own limit ended it, whatever way the interruption took.
+		return sc.ended(stageTimeout(sc.stage)), true
+	case canceled && !timeout:
+		return sc.finding(UnknownCanceledNoCause), true
+	case timeout && sc.stage == "":
+		if c := unstagedTimeout(err, isOp, op); c != "" {
+			return sc.ended(c), true
 		}
-		return sc.finding(TLSNotTLS, fact(FactMessage, record.Msg)...), true
-	}
-	var alert tls.AlertError // QUIC
-	if errors.As(err, &alert) {
-		return alertFinding(uint8(alert), sc), true
-	}
-	for e := err; e != nil; e = unwrapFirst(e) {
-		// Over TCP the alert has an unexported type; its words are those of
-		// the same number.
-		if op, ok := e.(*net.OpError); ok && op.Op == "remote error" && op.Err != nil {
-			if number, ok := alertNumber(op.Err.Error()); ok {
-				return alertFinding(number, sc), true
-			}
-		}
+		return Finding{}, false // net/http says more in words
+	case timeout && sc.stage == StageProxyConnect && isOp && op.Op == "dial":
+		return sc.finding(EndpointProxyUnreachable), true
+	case timeout:
+		return sc.ended(stageTimeout(sc.stage)), true
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return sc.ended(stageEnd(sc.stage, true)), true
+	case errors.Is(err, io.EOF):
+		return sc.ended(stageEnd(sc.stage, false)), true
 	}
 	return Finding{}, false
 }
 
-// certificateFinding reads what crypto/x509 reports.
-func certificateFinding(err error, sc scene) (Finding, bool) {
-	var leaf *x509.Certificate
-	var verification *tls.CertificateVerificationError
-	if errors.As(err, &verification) && len(verification.UnverifiedCertificates) > 0 {
-		leaf = verification.UnverifiedCertificates[0]
+// unstagedTimeout reads a timeout that no probe wrapped: only the socket
+// operation can say what was waited for.
+func unstagedTimeout(err error, isOp bool, op *net.OpError) Cause {
+	switch {
+	case isOp && op.Op == "dial":
+		return RouteConnectTimeout
+	case isOp && (op.Op == "read" || op.Op == "write") && strings.HasPrefix(op.Net, "tcp"):
+		return EndpointReadTimeout
 	}
-	c, cert, facts := certificateCause(err, leaf)
-	if c == "" {
-		return Finding{}, false
+	for e := err; e != nil; e = unwrapFirst(e) {
+		if e == context.DeadlineExceeded && !strings.Contains(err.Error(), "Client.Timeout") {
+			return UnknownRequestDeadlineNoStage
+		}
 	}
-	if leaf == nil {
-		leaf = cert
+	return ""
+}
+
+// stageTimeout says what a timeout means in a stage.
+func stageTimeout(s Stage) Cause { return orElse(stageTimeouts[s], UnknownRequestDeadlineNoStage) }
+
+var stageTimeouts = map[Stage]Cause{
+	StageLookup: DNSResolverTimeout, StageConnect: RouteConnectTimeout, StageProxyConnect: EndpointProxyRefusedConnect,
+	StageHandshake: EndpointTLSHandshakeTimeout, StageHeaders: EndpointResponseHeaderTimeout, StageBody: EndpointDownloadStalled,
+}
+
+// stageEnd says what the end of a stream means in a stage; cut tells that part
+// of an answer had arrived.
+func stageEnd(s Stage, cut bool) Cause {
+	switch {
+	case s == StageLookup:
+		return DNSAnswerMalformed
+	case s == StageProxyConnect:
+		return EndpointProxyRefusedConnect
+	case s == StageBody || s == "" && cut:
+		return EndpointDownloadInterrupted
 	}
-	return sc.finding(c, append(certificateFacts(leaf), facts...)...), true
+	return EndpointConnectionClosedEOF
 }

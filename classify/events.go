@@ -7,15 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
-)
-
-const (
-	maxEventsInput  = 64 << 20
-	maxEventRecords = 10_000
 )
 
 // ParseEvents reads what a cluster reported, in the form in which people have
@@ -32,25 +28,25 @@ const (
 // empty where the input does not name it.
 func ParseEvents(r io.Reader) ([]EventRecord, error) {
 	if r == nil {
-		return nil, errors.New("events: no input: the reader is nil")
+		return nil, errors.New("events: want a reader, got nil")
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxEventsInput+1))
 	if err != nil {
 		return nil, fmt.Errorf("events: reading the input: %w", err)
 	}
 	if len(data) > maxEventsInput {
-		return nil, fmt.Errorf("events: the input is larger than the limit of %d MiB", maxEventsInput>>20)
+		return nil, fmt.Errorf("events: want at most %d MiB, got more", maxEventsInput>>20)
 	}
 	data = bytes.TrimSpace(decodeUTF16(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
 	switch {
 	case len(data) == 0:
 		return []EventRecord{}, nil
 	case bytes.Count(data, []byte{0}) > len(data)/8:
-		return nil, errors.New("events: the input is binary, not JSON and not text")
+		return nil, errors.New("events: want JSON or text, got binary data")
 	case data[0] == '{' || (data[0] == '[' && json.Valid(data)):
 		return parseEventJSON(data)
 	case bytes.HasPrefix(data, []byte("apiVersion:")) || bytes.HasPrefix(data, []byte("items:")) || bytes.HasPrefix(data, []byte("---\napiVersion:")):
-		return nil, errors.New("events: the input is YAML; print the events with -o json")
+		return nil, errors.New("events: want JSON or text, got YAML; print the events with -o json")
 	}
 	if !utf8.Valid(data) {
 		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
@@ -103,8 +99,8 @@ type eventDocument struct {
 	EventTime           *jsonTime   `json:"eventTime"`
 	InvolvedObject      eventObject `json:"involvedObject"`
 	Regarding           eventObject `json:"regarding"`
-	Source              eventSource `json:"source"`
-	DeprecatedSource    eventSource `json:"deprecatedSource"`
+	Source              eventObject `json:"source"`
+	DeprecatedSource    eventObject `json:"deprecatedSource"`
 	ReportingComponent  string      `json:"reportingComponent"`
 	ReportingController string      `json:"reportingController"`
 	ReportingInstance   string      `json:"reportingInstance"`
@@ -113,17 +109,23 @@ type eventDocument struct {
 		LastObservedTime *jsonTime `json:"lastObservedTime"`
 	} `json:"series"`
 
-	Spec   podSpec   `json:"spec"`
-	Status podStatus `json:"status"`
+	Spec struct {
+		NodeName       string         `json:"nodeName"`
+		Containers     []podContainer `json:"containers"`
+		InitContainers []podContainer `json:"initContainers"`
+	} `json:"spec"`
+	Status struct {
+		ContainerStatuses          []podContainer `json:"containerStatuses"`
+		InitContainerStatuses      []podContainer `json:"initContainerStatuses"`
+		EphemeralContainerStatuses []podContainer `json:"ephemeralContainerStatuses"`
+	} `json:"status"`
 }
 
+// eventObject is what an event is about, or its source.
 type eventObject struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-}
-
-type eventSource struct {
 	Component string `json:"component"`
 	Host      string `json:"host"`
 }
@@ -172,13 +174,13 @@ func jsonError(err error, offset int64) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("events: the JSON is cut off: it ends inside a value that begins after byte %d", offset)
+		return fmt.Errorf("events: want whole JSON, got one cut off inside a value that begins after byte %d", offset)
 	case errors.As(err, &wrongType):
-		return fmt.Errorf("events: the JSON is no event list: field %q holds a %s", wrongType.Field, wrongType.Value)
+		return fmt.Errorf("events: want an event list, got %s in field %q", wrongType.Value, wrongType.Field)
 	case errors.As(err, &syntax):
-		return fmt.Errorf("events: the input is not valid JSON at byte %d: %w", syntax.Offset, err)
+		return fmt.Errorf("events: want valid JSON, got an error at byte %d: %w", syntax.Offset, err)
 	}
-	return fmt.Errorf("events: the input is not valid JSON after byte %d: %w", offset, err)
+	return fmt.Errorf("events: want valid JSON, got an error after byte %d: %w", offset, err)
 }
 
 // appendDocument adds the events of one document.
@@ -200,7 +202,7 @@ func appendDocument(records []EventRecord, d *eventDocument) ([]EventRecord, err
 func appendItems(records []EventRecord, list []byte, listKind string) ([]EventRecord, error) {
 	decoder := json.NewDecoder(bytes.NewReader(list))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
-		return nil, errors.New("events: the JSON is no event list: items is no array")
+		return nil, errors.New("events: want an event list, got items that are no array")
 	}
 	var other *eventDocument
 	seen := false
@@ -228,10 +230,7 @@ func appendItems(records []EventRecord, list []byte, listKind string) ([]EventRe
 }
 
 func wrongKind(d *eventDocument) error {
-	if d.Kind == "" {
-		return errors.New(`events: the JSON has no kind; expected an Event, a Pod or a List of them`)
-	}
-	return fmt.Errorf("events: kind %q is no Event, no Pod and no List of them", Redact(d.Kind, 64))
+	return fmt.Errorf("events: want an Event, a Pod or a List of them, got kind %q", Redact(d.Kind, 64))
 }
 
 func (d *eventDocument) record() EventRecord {
@@ -240,7 +239,7 @@ func (d *eventDocument) record() EventRecord {
 		object = d.Regarding
 	}
 	source := d.Source
-	if source == (eventSource{}) {
+	if source == (eventObject{}) {
 		source = d.DeprecatedSource
 	}
 	r := EventRecord{
@@ -274,12 +273,49 @@ func firstTime(times ...*jsonTime) time.Time {
 	return time.Time{}
 }
 
-// boundName keeps a name of the API, which has at most 253 characters.
-func boundName(s string) string { return Redact(strings.TrimSpace(s), 256) }
+// podContainer is a container of a pod, as it was asked for or as it stands.
+type podContainer struct {
+	Name    string `json:"name"`
+	Image   string `json:"image"`
+	ImageID string `json:"imageID"`
+	State   struct {
+		Waiting *struct {
+			Reason  string `json:"reason"`
+			Message string `json:"message"`
+		} `json:"waiting"`
+		Running *struct {
+			StartedAt *jsonTime `json:"startedAt"`
+		} `json:"running"`
+	} `json:"state"`
+}
 
-func boundMessage(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText]
+// appendContainers adds a record for each container of a pod that waits for a
+// named reason or runs.
+func (d *eventDocument) appendContainers(records []EventRecord) []EventRecord {
+	asked := map[string]string{} // container -> image; the status may name another reference to the same content
+	for _, c := range slices.Concat(d.Spec.InitContainers, d.Spec.Containers) {
+		asked[c.Name] = c.Image
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	for _, c := range slices.Concat(d.Status.InitContainerStatuses, d.Status.ContainerStatuses, d.Status.EphemeralContainerStatuses) {
+		if len(records) >= maxEventRecords {
+			break
+		}
+		r := EventRecord{
+			Status: true, Namespace: boundName(d.Metadata.Namespace), Pod: boundName(d.Metadata.Name), Node: boundName(d.Spec.NodeName),
+			Image: cleanImage(orElse(asked[c.Name], c.Image)), ImageID: cleanImage(c.ImageID),
+		}
+		switch {
+		case c.State.Waiting != nil:
+			r.Reason, r.Message = boundName(c.State.Waiting.Reason), boundMessage(c.State.Waiting.Message)
+			if r.Reason == "ContainerCreating" || r.Reason == "PodInitializing" || r.Reason == "CrashLoopBackOff" {
+				continue // says nothing of an image
+			}
+		case c.State.Running != nil:
+			r.Reason, r.Time = "Running", firstTime(c.State.Running.StartedAt)
+		default:
+			continue
+		}
+		records = append(records, r)
+	}
+	return records
 }

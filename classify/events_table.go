@@ -1,7 +1,7 @@
 package classify
 
 import (
-	"strconv"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -9,13 +9,14 @@ import (
 // parseEventText reads a table of events if the text has one, else each line.
 func parseEventText(text string) []EventRecord {
 	var (
-		records []EventRecord
+		records = []EventRecord{}
 		table   *eventTable
 		pod     EventRecord // what a description says about the pod itself
 		plain   []string
 		more    int // lines that the last record went on for
 	)
-	width, full := windowWidth(text), false
+	width, _ := windowWidth(strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n"))
+	full := false
 	for line := range strings.Lines(text) {
 		// Whether a window cut the line before this one.
 		cut := full
@@ -64,30 +65,7 @@ func parseEventText(text string) []EventRecord {
 	for i := range records {
 		records[i].Image = imageIn(clean(records[i].Message))
 	}
-	if records == nil {
-		records = []EventRecord{}
-	}
 	return records
-}
-
-// windowWidth returns the width at which a window cut lines, 0 if it did not: the
-// longest lines are then several, and a reader joins only those that are followed
-// by something that is no row.
-func windowWidth(text string) int {
-	const narrowest = 60
-	width, full := 0, 0
-	for line := range strings.Lines(text) {
-		switch n := utf8.RuneCountInString(strings.TrimRight(line, "\r\n")); {
-		case n > width:
-			width, full = n, 1
-		case n == width:
-			full++
-		}
-	}
-	if full < 2 || width < narrowest {
-		return 0
-	}
-	return width
 }
 
 // describedPod reads the head of a pod's description.
@@ -136,21 +114,13 @@ func tableHeader(line string) *eventTable {
 		t.names = append(t.names, strings.ToLower(strings.TrimSpace(string(runes[start:i]))))
 		t.starts = append(t.starts, start)
 	}
-	n := len(t.names)
-	if n < 3 || t.index("message") < 0 || t.index("type") < 0 || t.index("reason") < 0 {
+	if t.index("message") < 0 || t.index("type") < 0 || t.index("reason") < 0 {
 		return nil
 	}
 	return &t
 }
 
-func (t *eventTable) index(name string) int {
-	for i, n := range t.names {
-		if n == name {
-			return i
-		}
-	}
-	return -1
-}
+func (t *eventTable) index(name string) int { return slices.Index(t.names, name) }
 
 // row reads one line of the table. It is one only if the type is an event's:
 // other lines go on with the message before.
@@ -169,13 +139,13 @@ func (t *eventTable) row(line string) (EventRecord, bool) {
 		case "reason":
 			r.Reason = boundName(cell)
 		case "age", "last seen", "lastseen":
-			if n := ageCount(cell); n > 0 {
+			last, first, n := ages(cell)
+			if n > 0 {
 				r.Count = n
 			}
-			last, first := ages(cell)
 			r.AgeMS, r.FirstAgeMS = last, max(first, r.FirstAgeMS)
 		case "first seen", "firstseen":
-			first, _ := ages(cell)
+			first, _, _ := ages(cell)
 			r.FirstAgeMS = max(first, r.FirstAgeMS)
 		case "count":
 			r.Count = max(atoi(cell), 0)
@@ -285,14 +255,18 @@ func bareLine(line string) string {
 	return b.String()
 }
 
-// ages reads "7s (x2 over 50s)": how long ago it was seen last and first.
-func ages(cell string) (last, first int64) {
+// ages reads "7s (x2 over 50s)": how long ago it was seen last and first, and how
+// often.
+func ages(cell string) (last, first int64, count int) {
 	word, rest, _ := strings.Cut(cell, " ")
-	last = ageMS(word)
 	if _, over, ok := strings.Cut(rest, " over "); ok {
 		first = ageMS(strings.TrimRight(over, ")"))
 	}
-	return last, first
+	if _, times, ok := strings.Cut(cell, "(x"); ok {
+		digits, _, _ := strings.Cut(times, " ")
+		count = atoi(strings.TrimRight(digits, ")"))
+	}
+	return ageMS(word), first, count
 }
 
 // ageMS reads an age as kubectl prints it, "2m35s" or "3d4h", in milliseconds.
@@ -302,43 +276,18 @@ func ageMS(age string) int64 {
 	}
 	var total, n int64
 	for _, c := range age {
-		switch c {
-		case 's':
-			total, n = total+n*1000, 0
-		case 'm':
-			total, n = total+n*60_000, 0
-		case 'h':
-			total, n = total+n*3600_000, 0
-		case 'd':
-			total, n = total+n*24*3600_000, 0
-		case 'y':
-			total, n = total+n*365*24*3600_000, 0
-		default:
+		if c >= '0' && c <= '9' {
 			n = min(n*10+int64(c-'0'), 1_000_000)
+			continue
 		}
+		total, n = total+n*ageUnits[c], 0
 	}
 	return total
 }
 
+var ageUnits = map[rune]int64{'s': 1000, 'm': 60_000, 'h': 3600_000, 'd': 24 * 3600_000, 'y': 365 * 24 * 3600_000}
+
 func eventType(cell string) bool { return cell == "Normal" || cell == "Warning" }
-
-// ageCount reads the count out of "7s (x2 over 50s)".
-func ageCount(cell string) int {
-	_, rest, ok := strings.Cut(cell, "(x")
-	if !ok {
-		return 0
-	}
-	digits, _, _ := strings.Cut(rest, " ")
-	return atoi(strings.TrimRight(digits, ")"))
-}
-
-func atoi(s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return 0
-	}
-	return n
-}
 
 // peelSpec takes off the field path that newer kubectl prints before a message.
 func peelSpec(message string) string {

@@ -163,13 +163,13 @@ func TestParseEventsLines(t *testing.T) {
 func TestParseEventsWrongInput(t *testing.T) {
 	for _, c := range []struct{ input, want string }{
 		{"\x7fELF\x00\x01", "binary"},
-		{`{"kind":"Node","metadata":{}}`, `kind "Node" is no Event`},
-		{`{"kind":"List","items":[{"kind":"Node"}]}`, `kind "Node" is no Event`},
-		{`{"a":1}`, "has no kind"},
-		{`{"kind":"Event","reason":7}`, `field "reason" holds a number`},
-		{`{"kind":"List","items":{}}`, "items is no array"},
+		{`{"kind":"Node","metadata":{}}`, `want an Event, a Pod or a List of them, got kind "Node"`},
+		{`{"kind":"List","items":[{"kind":"Node"}]}`, `want an Event, a Pod or a List of them, got kind "Node"`},
+		{`{"a":1}`, `got kind ""`},
+		{`{"kind":"Event","reason":7}`, `got number in field "reason"`},
+		{`{"kind":"List","items":{}}`, "got items that are no array"},
 		{`{"kind":"Event","reason":`, "cut off"},
-		{`{"kind":"Event",}`, "not valid JSON at byte"},
+		{`{"kind":"Event",}`, "want valid JSON, got an error at byte"},
 		{"apiVersion: v1\nkind: List\n", "YAML"},
 	} {
 		records, err := classify.ParseEvents(strings.NewReader(c.input))
@@ -177,7 +177,7 @@ func TestParseEventsWrongInput(t *testing.T) {
 		assert.ErrorContains(t, err, c.want, c.input)
 	}
 	_, err := classify.ParseEvents(nil)
-	assert.ErrorContains(t, err, "reader is nil")
+	assert.ErrorContains(t, err, "want a reader, got nil")
 	_, err = classify.ParseEvents(iotest.ErrReader(errors.New("disk gone")))
 	assert.ErrorContains(t, err, "disk gone")
 }

@@ -1,9 +1,6 @@
 package classify
 
-import (
-	"slices"
-	"sync"
-)
+import "slices"
 
 // lexicon finds all the fixed strings of the readers in one pass over a text:
 // an Aho-Corasick automaton with every transition worked out. Looking for each
@@ -32,24 +29,6 @@ type wordSet [maxWords / 64]uint64
 const maxWords = 768
 
 func (s *wordSet) has(id uint16) bool { return s[id/64]&(1<<(id%64)) != 0 }
-
-// theLexicon is built when the first text is read; a program that never reads
-// one pays nothing.
-var theLexicon = sync.OnceValue(func() *lexicon {
-	var words []string
-	for _, t := range phraseTables() {
-		for _, p := range *t {
-			words = append(words, p.words, p.also)
-		}
-	}
-	for _, s := range stageWords {
-		words = append(words, s.words...)
-	}
-	for _, list := range [][]string{pullWords, sandboxWords, backoffWords, markerWords} {
-		words = append(words, list...)
-	}
-	return newLexicon(words)
-})
 
 func newLexicon(words []string) *lexicon {
 	l := &lexicon{ids: map[string]uint16{}, width: 1}
@@ -174,49 +153,11 @@ var lowered = func() (t [256]byte) {
 	return t
 }()
 
-// table is a list of phrases with their words looked up.
-type table struct {
-	phrases []phrase
-	first   []uint16
-	also    []uint16 // noWord = nothing more is asked for
-}
-
-const noWord = maxWords
-
-// compile looks up the words of a list of phrases, once.
-func compile(phrases []phrase) func() *table {
-	return sync.OnceValue(func() *table {
-		l, t := theLexicon(), &table{phrases: phrases}
-		for _, p := range phrases {
-			t.first = append(t.first, l.ids[p.words])
-			if p.also == "" {
-				t.also = append(t.also, noWord)
-			} else {
-				t.also = append(t.also, l.ids[p.also])
-			}
-		}
-		return t
-	})
-}
-
-// idsOf looks up a plain list of words, once.
-func idsOf(words []string) func() []uint16 {
-	return sync.OnceValue(func() []uint16 {
-		l := theLexicon()
-		ids := make([]uint16, 0, len(words))
-		for _, w := range words {
-			ids = append(ids, l.ids[w])
-		}
-		return ids
-	})
-}
-
-// anyOf reports whether set holds one of ids.
-func (s *wordSet) anyOf(ids []uint16) bool {
-	for _, id := range ids {
-		if s.has(id) {
-			return true
-		}
-	}
-	return false
+// phrases are fixed strings of a runtime that say the same, in lower case. "a…b"
+// asks for both parts, in any order. other is a second reading that they allow.
+type phrases struct {
+	cause     Cause
+	operation Operation // "" = read from the rest of the text
+	other     Cause
+	texts     []string
 }

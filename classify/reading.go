@@ -1,6 +1,9 @@
 package classify
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Kind says what a text is.
 type Kind string
@@ -47,3 +50,19 @@ type EventRecord struct {
 	Image     string `json:"image,omitempty"`
 	ImageID   string `json:"imageID,omitempty"` // of a status: what the runtime has, perhaps from another registry
 }
+
+// boundName keeps a name of the API, which has at most 253 characters.
+func boundName(s string) string { return Redact(strings.TrimSpace(s), 256) }
+
+func boundMessage(s string) string {
+	return strings.ToValidUTF8(s[:min(len(s), maxText)], "\uFFFD")
+}
+
+// maxText is how much of a message is read. Kubelets cut an event at 1 KiB; log
+// excerpts are longer.
+const maxText = 64 << 10
+
+const (
+	maxEventsInput  = 64 << 20
+	maxEventRecords = 10_000
+)

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -39,41 +40,65 @@ const (
 )
 
 func redactOnce(s string) string {
-	s = redactURLs(s)
-	s = redactQueries(s)
-	s = redactUserInfo(s)
-	s = redactAuthorization(s)
-	s = redactSchemes(s)
-	s = redactJWTs(s)
-	s = redactPairs(s)
+	if !strings.ContainsAny(s, " :=?@") && !strings.Contains(s, "eyJ") {
+		return s // one word: no form below fits it
+	}
+	for _, redact := range [...]func(string) string{
+		redactURLs, redactQueries, redactUserInfo, redactAuthorization, redactSchemes, redactJWTs, redactPairs,
+	} {
+		s = redact(s)
+	}
 	return s
+}
+
+// rewrite replaces parts of s. next returns where the next part at or behind from
+// begins and ends, and what stands there instead; a negative begin ends it.
+func rewrite(s string, next func(from int) (begin, end int, with string)) string {
+	var b strings.Builder
+	for from := 0; ; {
+		begin, end, with := next(from)
+		if begin < 0 {
+			if from == 0 {
+				return s
+			}
+			b.WriteString(s[from:])
+			return b.String()
+		}
+		if from == 0 {
+			b.Grow(len(s))
+		}
+		b.WriteString(s[from:begin])
+		b.WriteString(with)
+		from = end
+	}
+}
+
+func unlessMasked(value string) string {
+	if masked(value) {
+		return value
+	}
+	return mark
 }
 
 // printable makes text valid UTF-8 on one line. Format characters go, too: they
 // can reorder what a terminal shows.
 func printable(text string) string {
-	clean := true
-	for _, r := range text {
-		if r == utf8.RuneError || unwanted(r) {
-			clean = false
-			break
-		}
+	i := 0
+	for i < len(text) && text[i] >= ' ' && text[i] < 0x7f {
+		i++
 	}
-	if clean {
+	if i == len(text) {
 		return text
 	}
-	var b strings.Builder
-	b.Grow(len(text))
-	for _, r := range text { // invalid bytes come as RuneError
+	return strings.Map(func(r rune) rune { // invalid bytes come as RuneError
 		switch {
 		case unicode.Is(unicode.Cf, r):
+			return -1
 		case unwanted(r):
-			b.WriteByte(' ')
-		default:
-			b.WriteRune(r)
+			return ' '
 		}
-	}
-	return b.String()
+		return r
+	}, text)
 }
 
 func unwanted(r rune) bool {
@@ -101,58 +126,32 @@ func cut(s string, limit int) string {
 func redactAuthorization(s string) string {
 	const name = "authorization"
 	lower := asciiLower(s)
-	if !strings.Contains(lower, name) {
-		return s
-	}
-	var b strings.Builder
-	b.Grow(len(s))
-	from := 0
-	for {
+	return rewrite(s, func(from int) (int, int, string) {
 		i := strings.Index(lower[from:], name)
 		if i < 0 {
-			b.WriteString(s[from:])
-			return b.String()
+			return -1, 0, ""
 		}
 		at := skipAny(s, from+i+len(name), ` "'\`)
 		if at >= len(s) || (s[at] != ':' && s[at] != '=') {
-			b.WriteString(s[from:at])
-			from = at
-			continue
+			return at, at, ""
 		}
 		at = skipAny(s, at+1, ` "'\[`)
-		b.WriteString(s[from:at])
 		if strings.HasPrefix(lower[at:], name) {
-			from = at // the word again; what follows it is the value
-			continue
+			return at, at, "" // the word again; what follows it is the value
 		}
 		end := credentialEnd(s, at)
-		word := s[at:end]
-		if authScheme(asciiLower(word)) {
-			b.WriteString(word)
-			next := skipAny(s, end, " ")
-			b.WriteString(s[end:next])
-			at, end = next, parametersEnd(s, next)
-			word = s[at:end]
-		} else if smallLetters(word) {
-			b.WriteString(word)
-			from = end
-			continue
+		if authScheme(asciiLower(s[at:end])) {
+			at = skipAny(s, end, " ")
+			end = parametersEnd(s, at)
+		} else if smallLetters(s[at:end]) {
+			return end, end, ""
 		}
-		if masked(word) {
-			b.WriteString(word)
-		} else {
-			b.WriteString(mark)
-		}
-		from = end
-	}
+		return at, end, unlessMasked(s[at:end])
+	})
 }
 
 func authScheme(word string) bool {
-	switch word {
-	case "basic", "bearer", "digest", "negotiate", "ntlm", "token", "apikey", "aws4-hmac-sha256":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"basic", "bearer", "digest", "negotiate", "ntlm", "token", "apikey", "aws4-hmac-sha256"}, word)
 }
 
 // redactSchemes takes the token out of "Bearer TOKEN" and "Basic TOKEN" wherever
@@ -162,13 +161,10 @@ func redactSchemes(s string) string {
 	if !strings.Contains(lower, "bearer ") && !strings.Contains(lower, "basic ") {
 		return s
 	}
-	var b strings.Builder
-	b.Grow(len(s))
-	from := 0
-	for from < len(s) {
+	return rewrite(s, func(from int) (int, int, string) {
 		i := nextScheme(lower, from)
 		if i < 0 {
-			break
+			return -1, 0, ""
 		}
 		at := skipAny(s, i, ` "'`)
 		end := at
@@ -176,35 +172,24 @@ func redactSchemes(s string) string {
 			end++
 		}
 		word := s[at:end]
-		b.WriteString(s[from:at])
 		if name, value, ok := strings.Cut(word, "="); prose(word) || (ok && strings.Trim(value, "=") != "" && !strings.ContainsAny(name, "/+")) ||
 			(ok && value == "" && end < len(s) && s[end] == '"') {
-			b.WriteString(word)
-		} else {
-			b.WriteString(mark)
+			return at, end, word
 		}
-		from = end
-	}
-	b.WriteString(s[from:])
-	return b.String()
+		return at, end, mark
+	})
 }
 
 // nextScheme returns where the word after the next "bearer " or "basic " begins.
 func nextScheme(lower string, from int) int {
-	for i := from; ; {
-		n := strings.Index(lower[i:], "b")
-		if n < 0 {
-			return -1
+	for i := from; i < len(lower); i++ {
+		for _, scheme := range [...]string{"bearer ", "basic "} {
+			if strings.HasPrefix(lower[i:], scheme) {
+				return i + len(scheme)
+			}
 		}
-		i += n
-		if strings.HasPrefix(lower[i:], "bearer ") {
-			return i + len("bearer ")
-		}
-		if strings.HasPrefix(lower[i:], "basic ") {
-			return i + len("basic ")
-		}
-		i++
 	}
+	return -1
 }
 
 // prose reports whether a word is language and no token: letters only, in small
@@ -216,8 +201,6 @@ func prose(word string) bool {
 	}
 	return smallLetters(word[1:]) && isLetter(word[0]) || (len(word) <= 8 && smallLetters(asciiLower(word)) && strings.ToUpper(word) == word)
 }
-
-func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 func smallLetters(s string) bool {
 	s = strings.TrimRight(s, ".,:;")
@@ -231,29 +214,21 @@ func smallLetters(s string) bool {
 
 // redactJWTs takes out what begins like the base64 of `{"`.
 func redactJWTs(s string) string {
-	if !strings.Contains(s, "eyJ") {
-		return s
-	}
-	var b strings.Builder
-	b.Grow(len(s))
-	for {
-		i := strings.Index(s, "eyJ")
+	return rewrite(s, func(from int) (int, int, string) {
+		i := strings.Index(s[from:], "eyJ")
 		if i < 0 {
-			b.WriteString(s)
-			return b.String()
+			return -1, 0, ""
 		}
-		b.WriteString(s[:i])
+		i += from
 		end := i
 		for end < len(s) && (isSchemeByte(s[end]) || strings.IndexByte("_/=%", s[end]) >= 0) {
 			end++
 		}
-		if end-i >= 12 {
-			b.WriteString(mark)
-		} else {
-			b.WriteString(s[i:end])
+		if end-i < 12 {
+			return i, end, s[i:end]
 		}
-		s = s[end:]
-	}
+		return i, end, mark
+	})
 }
 
 // redactPairs takes out the value of a secret's name: name=value, and in JSON
@@ -262,72 +237,53 @@ func redactPairs(s string) string {
 	if strings.IndexByte(s, '=') < 0 && !strings.Contains(s, `":`) && !strings.Contains(s, `" :`) && !strings.Contains(s, `auth: "`) {
 		return s
 	}
-	var b strings.Builder
-	b.Grow(len(s))
-	from, start := 0, 0 // start of the name that is being read
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if isSchemeByte(c) || c == '_' {
-			continue
-		}
-		name := s[start:i]
-		start = i + 1
-		if name == "" || !secretName(name) {
-			continue
-		}
-		var at int
-		switch {
-		case c == '=':
-			at = skipAny(s, i+1, `"'\`)
-		case c == '"' || (c == '\\' && strings.HasPrefix(s[i:], `\"`)):
-			at = skipAny(s, i, `\"`)
-			if at = skipAny(s, at, " "); at >= len(s) || s[at] != ':' {
+	return rewrite(s, func(start int) (int, int, string) { // of the name that is being read
+		for i := start; i < len(s); i++ {
+			if isSchemeByte(s[i]) || s[i] == '_' {
 				continue
 			}
-			at = skipAny(s, at+1, " ")
-			value := skipAny(s, at, `\"`)
-			if value == at {
-				continue // a number or an object, no string
+			name := s[start:i]
+			start = i + 1
+			if name == "" || !secretName(name) {
+				continue
 			}
-			at = value
-		case c == ':' && name == "auth" && strings.HasPrefix(s[i:], `: "`):
-			at = i + 3 // containerd: invalid decoded auth: "user:password"
-		default:
-			continue
+			if at := valueStart(s, i, name); at >= 0 {
+				end := valueEnd(s, at, at > 0 && (s[at-1] == '"' || s[at-1] == '\''))
+				return at, end, unlessMasked(s[at:end])
+			}
 		}
-		quoted := at > 0 && (s[at-1] == '"' || s[at-1] == '\'')
-		end := valueEnd(s, at, quoted)
-		b.WriteString(s[from:at])
-		if value := s[at:end]; value == "" || masked(value) {
-			b.WriteString(value)
-		} else {
-			b.WriteString(mark)
+		return -1, 0, ""
+	})
+}
+
+// valueStart returns where the value of the name that ends at i begins, negative
+// if it has none.
+func valueStart(s string, i int, name string) int {
+	switch {
+	case s[i] == '=':
+		return skipAny(s, i+1, `"'\`)
+	case s[i] == '"' || strings.HasPrefix(s[i:], `\"`):
+		at := skipAny(s, skipAny(s, i, `\"`), " ")
+		if at >= len(s) || s[at] != ':' {
+			return -1
 		}
-		from, start, i = end, end, end-1
-		if i < at-1 {
-			i = at - 1
-		}
+		at = skipAny(s, at+1, " ")
+		if value := skipAny(s, at, `\"`); value > at {
+			return value
+		} // else a number or an object, no string
+	case name == "auth" && strings.HasPrefix(s[i:], `: "`):
+		return i + 3 // containerd: invalid decoded auth: "user:password"
 	}
-	b.WriteString(s[from:])
-	return b.String()
+	return -1
 }
 
 // secretName reports whether the value of name must not be seen.
 func secretName(name string) bool {
 	n := asciiLower(name[max(0, len(name)-64):])
-	switch n {
-	case "sig", "auth", "pw", "pass", "se_sig", "code", "key-pair-id", "assertion":
-		return true
-	}
-	for _, w := range []string{
+	return slices.Contains([]string{"sig", "auth", "pw", "pass", "se_sig", "code", "key-pair-id", "assertion"}, n) || containsAny(n, []string{
 		"password", "passwd", "pwd", "token", "secret", "signature", "x-amz-", "apikey", "api_key", "api-key", "accesskey", "access_key",
 		"access-key", "credential", "privatekey", "private_key", "authorization",
-	} {
-		if strings.Contains(n, w) {
-			return true
-		}
-	}
-	return false
+	})
 }
 
 func valueEnd(s string, at int, quoted bool) int {
@@ -358,9 +314,7 @@ func credentialEnd(s string, at int) int {
 // `a="b", c=d`.
 func parametersEnd(s string, at int) int {
 	for {
-		for at < len(s) && strings.IndexByte(" \"'`<>\\]", s[at]) < 0 {
-			at++
-		}
+		at = credentialEnd(s, at)
 		if at < len(s) && s[at] == '"' && at > 0 && s[at-1] == '=' {
 			n := strings.IndexByte(s[at+1:], '"')
 			if n < 0 {
@@ -391,11 +345,4 @@ func parameter(s string) bool {
 // masked reports whether a value was taken out already.
 func masked(value string) bool {
 	return strings.Trim(value, "*"+ellipsis) == ""
-}
-
-func skipAny(s string, at int, set string) int {
-	for at < len(s) && strings.IndexByte(set, s[at]) >= 0 {
-		at++
-	}
-	return at
 }

@@ -5,26 +5,15 @@ import "strings"
 // redactURLs takes user information and everything from the first "?" or "#" out
 // of each URL.
 func redactURLs(s string) string {
-	if !strings.Contains(s, "://") {
-		return s
-	}
-	var b strings.Builder
-	b.Grow(len(s))
-	for {
-		i := strings.Index(s, "://")
+	return rewrite(s, func(from int) (int, int, string) {
+		i := strings.Index(s[from:], "://")
 		if i < 0 {
-			b.WriteString(s)
-			return b.String()
+			return -1, 0, ""
 		}
-		i += 3
-		b.WriteString(s[:i])
-		s = s[i:]
-		end := tokenEnd(s)
-		token, tail := splitPunctuation(s[:end])
-		s = s[end:]
-		b.WriteString(bareURL(token))
-		b.WriteString(tail)
-	}
+		i += from + len("://")
+		token := withoutPunctuation(s[i : i+tokenEnd(s[i:])])
+		return i, i + len(token), bareURL(token)
+	})
 }
 
 // bareURL takes what stands behind "://".
@@ -83,74 +72,49 @@ func tokenEnd(s string) int {
 	return len(s)
 }
 
-// splitPunctuation takes the sentence's own punctuation off the end of a run, so
-// that "URL?query: 401" keeps its colon.
-func splitPunctuation(token string) (string, string) {
-	end := len(token)
-	for end > 0 && strings.IndexByte(":,;.)]}'", token[end-1]) >= 0 {
-		end--
-	}
-	return token[:end], token[end:]
-}
+// withoutPunctuation takes the sentence's own punctuation off the end of a run,
+// so that "URL?query: 401" keeps its colon.
+func withoutPunctuation(token string) string { return strings.TrimRight(token, ":,;.)]}'") }
 
 // redactQueries takes "?name=..." out behind anything, with or without a scheme.
 func redactQueries(s string) string {
-	if strings.IndexByte(s, '?') < 0 {
-		return s
-	}
-	var b strings.Builder
-	b.Grow(len(s))
-	for {
-		i := strings.IndexByte(s, '?')
-		if i < 0 {
-			b.WriteString(s)
-			return b.String()
+	return rewrite(s, func(from int) (int, int, string) {
+		for i := from; ; i++ {
+			next := strings.IndexByte(s[i:], '?')
+			if next < 0 {
+				return -1, 0, ""
+			}
+			i += next
+			n := i + 1
+			for n < len(s) && (isSchemeByte(s[n]) || strings.IndexByte("_%~[]$", s[n]) >= 0) {
+				n++
+			}
+			if n > i+1 && n < len(s) && s[n] == '=' {
+				return i, i + len(withoutPunctuation(s[i:i+tokenEnd(s[i:])])), ""
+			}
 		}
-		b.WriteString(s[:i])
-		s = s[i:]
-		n := 1
-		for n < len(s) && (isSchemeByte(s[n]) || strings.IndexByte("_%~[]$", s[n]) >= 0) {
-			n++
-		}
-		if n == 1 || n == len(s) || s[n] != '=' {
-			b.WriteString(s[:n])
-			s = s[n:]
-			continue
-		}
-		end := tokenEnd(s)
-		_, tail := splitPunctuation(s[:end])
-		b.WriteString(tail)
-		s = s[end:]
-	}
+	})
 }
 
 // redactUserInfo takes "user:password" out before an "@" where no scheme shows
 // that it is a URL. "name:tag@sha256:..." is an image.
 func redactUserInfo(s string) string {
-	if strings.IndexByte(s, '@') < 0 {
-		return s
-	}
-	var b strings.Builder
-	b.Grow(len(s))
-	for {
-		i := strings.IndexByte(s, '@')
+	return rewrite(s, func(from int) (int, int, string) {
+		i := strings.IndexByte(s[from:], '@')
 		if i < 0 {
-			b.WriteString(s)
-			return b.String()
+			return -1, 0, ""
 		}
-		start := strings.LastIndexAny(s[:i], " \"'=<>(),;[]{}`") + 1
-		if j := strings.LastIndex(s[start:i], "//"); j >= 0 {
+		before := s[from : from+i]
+		i += from
+		start := strings.LastIndexAny(before, " \"'=<>(),;[]{}`") + 1
+		if j := strings.LastIndex(before[start:], "//"); j >= 0 {
 			start += j + 2
 		}
-		if strings.IndexByte(s[start:i], ':') >= 0 && !digestAt(s[i+1:]) {
-			b.WriteString(s[:start])
-			b.WriteString(mark)
-		} else {
-			b.WriteString(s[:i])
+		if strings.IndexByte(before[start:], ':') >= 0 && !digestAt(s[i+1:]) {
+			return from + start, i + 1, mark + "@"
 		}
-		b.WriteByte('@')
-		s = s[i+1:]
-	}
+		return i, i + 1, "@"
+	})
 }
 
 // digestAt reports whether s begins with a digest, "sha256:...".

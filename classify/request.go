@@ -10,7 +10,6 @@ type request struct {
 	path   string
 	query  string
 	end    int  // where the text goes on after the URL
-	quoted bool // the URL stood in quotes, as the transport's errors have it
 	status bool // the text says that this request was answered
 }
 
@@ -83,41 +82,6 @@ func (r request) safeURL() string {
 	return r.scheme + "://" + r.host + r.path
 }
 
-// lastRequest finds the last request in text, which is the innermost. A URL
-// counts only where the text says that it was asked: links to documentation do
-// not. It looks at the last 32 URLs.
-func (p *piece) lastRequest() (request, bool) {
-	text := p.s
-	var at [32]int // of the last URLs
-	n := 0
-	for from := 0; ; n++ {
-		i := strings.Index(text[from:], "://")
-		if i < 0 {
-			break
-		}
-		at[n%len(at)] = from + i
-		from += i + len("://")
-	}
-	for k := n - 1; k >= max(0, n-len(at)); k-- {
-		i := at[k%len(at)]
-		start := i - len("https")
-		if !strings.HasSuffix(text[:i], "https") {
-			if start++; !strings.HasSuffix(text[:i], "http") {
-				continue
-			}
-		}
-		if r, ok := requestAt(text, start, i+3); ok {
-			return r, true
-		}
-	}
-	if !p.words.anyOf(methodTable()) {
-		return request{}, false
-	}
-	return bareRequest(text)
-}
-
-var methodTable = idsOf([]string{"head ", "get ", "post "})
-
 // requestAt reads the request whose URL begins at start and goes on at i.
 func requestAt(text string, start, i int) (request, bool) {
 	before := text[max(0, start-40):start]
@@ -141,7 +105,7 @@ func requestAt(text string, start, i int) (request, bool) {
 	}
 	end := urlEnd(text, i, quoted)
 	parsed := parseRequest(r.method, text[start:end])
-	parsed.status, parsed.quoted, parsed.end = r.status, quoted, end
+	parsed.status, parsed.end = r.status, end
 	if quoted && end < len(text) && text[end] == '"' {
 		parsed.end++
 	}
@@ -157,25 +121,19 @@ func bareRequest(text string) (request, bool) {
 			continue
 		}
 		start := i + len(method)
-		r := request{method: strings.TrimSpace(method)}
 		rest := text[start:min(len(text), start+2048)]
-		var n int
+		end := start
 		if quoted, ok := strings.CutPrefix(rest, `"`); ok {
-			if n = strings.IndexByte(quoted, '"'); n <= 0 {
-				continue
-			}
-			rest, r.quoted, r.end = quoted[:n], true, start+n+2
-		} else {
-			if n = strings.IndexAny(rest, " \n\""); n <= 1 || rest[n-1] != ':' {
-				continue
-			}
-			rest, r.end = rest[:n-1], start+n-1
+			n := max(strings.IndexByte(quoted, '"'), 0)
+			rest, end = quoted[:n], start+n+2
+		} else if n := strings.IndexAny(rest, " \n\""); n > 1 && rest[n-1] == ':' {
+			rest, end = rest[:n-1], start+n-1
 		}
-		if !strings.Contains(rest, "/") || strings.ContainsAny(rest, " \n") {
+		if end == start || !strings.Contains(rest, "/") || strings.ContainsAny(rest, " \n") {
 			continue
 		}
-		parsed := parseRequest(r.method, rest)
-		parsed.quoted, parsed.end = r.quoted, r.end
+		parsed := parseRequest(strings.TrimSpace(method), rest)
+		parsed.end = end
 		if !strings.ContainsAny(parsed.host, ".:") || strings.ContainsAny(parsed.host, "*<>") {
 			parsed.host = ""
 		}
@@ -219,33 +177,4 @@ func urlEnd(text string, i int, quoted bool) int {
 		}
 	}
 	return end
-}
-
-func isSchemeByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'
-}
-
-// asciiLower lowers ASCII letters only, so that offsets stay those of s.
-func asciiLower(s string) string {
-	i := 0
-	for i < len(s) && (s[i] < 'A' || s[i] > 'Z') {
-		i++
-	}
-	if i == len(s) {
-		return s
-	}
-	var short [1024]byte
-	b := short[:]
-	if len(s) > len(b) {
-		b = make([]byte, len(s))
-	}
-	b = b[:len(s)]
-	for i := range b {
-		c := s[i]
-		if c-'A' < 26 {
-			c += 'a' - 'A'
-		}
-		b[i] = c
-	}
-	return string(b)
 }

@@ -1,17 +1,11 @@
 package classify
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
-
-// maxText is how much of a message is read. Kubelets cut an event at 1 KiB; log
-// excerpts are longer.
-const maxText = 64 << 10
-
-// maxAttempts bounds the attempts of one text.
-const maxAttempts = 16
 
 // Text reads what a kubelet, containerd, CRI-O or docker printed about a pull:
 // an event's message, a waiting reason, a line of a log. The wrappers are peeled
@@ -20,9 +14,8 @@ const maxAttempts = 16
 //
 // What it does not understand is [KindUnknown]: nothing is guessed. A finding
 // from a text is [CertaintyPossible] at most, because many faults print the same
-// words; Decide names the probes that would tell. Of a text
-// longer than 64 KiB it reads the first three quarters and the last quarter of
-// that.
+// words; Decide names the probes that would tell. Of a text longer than 64 KiB it
+// reads the first 48 KiB and the last 16.
 func Text(message string) Reading {
 	if len(message) > maxText {
 		// The outer words stand left, the cause stands right.
@@ -51,27 +44,23 @@ func Text(message string) Reading {
 			words[i] |= outer.words[i]
 		}
 	}
-	switch {
-	case len(best.hits) > 0:
-		if pauseImage(reading.Image) {
-			for i := range best.hits {
+	if len(best.hits) > 0 {
+		reading.Kind, reading.Attempts = KindFailure, make([]Finding, len(best.hits))
+		for i := range best.hits {
+			if pauseImage(reading.Image) {
 				best.hits[i].operation = OperationSandboxImage
 			}
-		}
-		reading.Kind = KindFailure
-		reading.Attempts = make([]Finding, len(best.hits))
-		for i := range best.hits {
 			reading.Attempts[i] = best.hits[i].finding()
 		}
 		reading.Best = reading.Attempts[best.top]
 		reading.Decide = decide(best.hits[best.top], reading.Image)
-	default:
-		reading.Kind, reading.Cached = quietKind(&words)
-		if reading.Kind == KindUnknown && words.anyOf(startTable()) {
-			started := New(UnknownPullInProgress, sentences[UnknownPullInProgress])
-			started.Severity, started.Certainty, started.Operation = SeverityInfo, CertaintyPossible, OperationUnknown
-			reading.Attempts = []Finding{started}
-		}
+		return reading
+	}
+	reading.Kind, reading.Cached = quietKind(&words)
+	if reading.Kind == KindUnknown && words.anyOf(startTable()) {
+		started := hit{cause: UnknownPullInProgress}.finding()
+		started.Severity = SeverityInfo
+		reading.Attempts = []Finding{started}
 	}
 	return reading
 }
@@ -85,22 +74,20 @@ type attemptSet struct {
 // readRecord reads one line, with all attempts that it joins. It appends them to
 // hits, which is empty.
 func readRecord(outer *piece, hits []hit) attemptSet {
-	if !outer.words.anyOf(joinTable()) {
-		if h, ok := readAttempt(attempt{text: outer.s}, outer); ok {
-			hits = append(hits, h)
-		}
-	} else {
-		attempts := splitAttempts(outer.s)
+	one := [1]attempt{{text: outer.s}}
+	attempts := one[:]
+	if outer.words.anyOf(joinTable()) {
+		attempts = splitAttempts(outer.s)
 		if len(attempts) == 1 && outer.s != outer.flat {
 			attempts = splitAttempts(outer.flat) // a line's end inside of what joins them
 		}
-		for _, attempt := range attempts {
-			if h, ok := readAttempt(attempt, outer); ok {
-				hits = append(hits, h)
-			}
+	}
+	for _, attempt := range attempts {
+		if h, ok := readAttempt(attempt, outer); ok {
+			hits = append(hits, h)
 		}
 	}
-	if len(hits) <= 1 && (len(hits) == 0 || hits[0].order > orderLookup) && mayBeCut(outer.s) {
+	if len(hits) <= 1 && (len(hits) == 0 || hits[0].order > orderLookup) && strings.IndexByte(outer.s, '\n') >= 60 {
 		// A window may have cut lines inside of a word; then the words that are
 		// whole again are the surer ones.
 		var joined piece
@@ -115,19 +102,12 @@ func readRecord(outer *piece, hits []hit) attemptSet {
 	return attemptSet{hits, bestAttempt(hits)}
 }
 
-// mayBeCut reports whether the first line of a record is as long as a window.
-func mayBeCut(record string) bool {
-	n := strings.IndexByte(record, '\n')
-	return n >= 60
-}
-
 // take keeps o if it explains more than what was read before.
 func (s *attemptSet) take(o attemptSet) {
-	if len(o.hits) == 0 {
-		return
-	}
-	if len(s.hits) == 0 {
-		*s = o
+	if len(o.hits) == 0 || len(s.hits) == 0 {
+		if len(o.hits) > 0 {
+			*s = o
+		}
 		return
 	}
 	best, top := &s.hits[s.top], &o.hits[o.top]
@@ -145,126 +125,43 @@ func (s *attemptSet) take(o attemptSet) {
 // print: a failing readiness probe also says "connection refused". An empty
 // reason is as [Text].
 func Event(reason, message string) Reading {
-	switch strings.TrimSpace(reason) {
-	case "", "Failed", "ErrImagePull", "ImagePullBackOff", "BackOff", "InspectFailed", "ImageInspectError", "InvalidImageName",
-		"RegistryUnavailable", "SignatureValidationFailed", "FailedToRetrieveImagePullSecret", "Pulled", "Pulling", "ErrImageNeverPull",
-		"FreeDiskSpaceFailed", "ImageGCFailed":
-	case "FailedCreatePodSandBox", "FailedSync":
-		if !speaksOfPull(message) {
-			return Reading{Kind: KindUnknown}
-		}
-	default:
-		if !speaksOfPull(message) {
-			return Reading{Kind: KindUnknown}
-		}
+	reason = strings.TrimSpace(reason)
+	if !slices.Contains(pullReasons, reason) && !speaksOfPull(message) {
+		return Reading{Kind: KindUnknown}
 	}
 	r := Text(message)
-	switch strings.TrimSpace(reason) {
-	case "ErrImagePull", "ImagePullBackOff":
-		if r.Kind == KindUnknown {
-			r.Kind, r.Attempts = KindBackoff, nil // a status without a message
+	switch cause := reasonCauses[reason]; {
+	case cause != "" && r.Kind != KindFailure:
+		r.Kind, r.Best = KindFailure, hit{cause: cause, operation: OperationUnknown}.finding()
+		r.Attempts = []Finding{r.Best}
+	case reason == "FailedCreatePodSandBox" && r.Kind == KindFailure:
+		r.Best.Operation = OperationSandboxImage
+		for i := range r.Attempts {
+			r.Attempts[i].Operation = OperationSandboxImage
 		}
-	case "BackOff":
-		// "Back-off restarting failed container" has the same reason.
-		if r.Kind == KindUnknown && speaksOfPull(message) {
-			r.Kind = KindBackoff
-		}
-	case "ErrImageNeverPull":
-		if r.Kind != KindFailure {
-			r = withBest(r, NodeNeverPullPolicy, OperationUnknown)
-		}
-	case "InvalidImageName":
-		if r.Kind != KindFailure {
-			r = withBest(r, ImageInvalidReference, OperationUnknown)
-		}
-	case "SignatureValidationFailed":
-		if r.Kind != KindFailure {
-			r = withBest(r, NodeSignaturePolicyRejected, OperationUnknown)
-		}
-	case "FailedToRetrieveImagePullSecret":
-		if r.Kind != KindFailure {
-			r = withBest(r, IdentityPullSecretMissing, OperationUnknown)
-			r.Best.Severity, r.Attempts[0].Severity = SeverityWarn, SeverityWarn
-		}
-	case "FailedCreatePodSandBox":
-		if r.Kind == KindFailure {
-			r.Best.Operation = OperationSandboxImage
-			for i := range r.Attempts {
-				r.Attempts[i].Operation = OperationSandboxImage
-			}
-		}
-	case "Pulled":
-		if r.Kind == KindUnknown && speaksOfPull(message) {
-			r.Kind = KindOK
-		}
+	case r.Kind != KindUnknown:
+	case reason == "ErrImagePull", reason == "ImagePullBackOff":
+		r.Kind, r.Attempts = KindBackoff, nil // a status without a message
+	case !speaksOfPull(message): // "Back-off restarting failed container" has the same reason
+	case reason == "BackOff":
+		r.Kind = KindBackoff
+	case reason == "Pulled":
+		r.Kind = KindOK
 	}
 	return r
 }
 
-func withBest(r Reading, c Cause, op Operation) Reading {
-	h := hit{cause: c, operation: op}
-	r.Kind, r.Best = KindFailure, h.finding()
-	r.Attempts = []Finding{r.Best}
-	return r
+// pullReasons are the reasons of events that are always about a pull.
+var pullReasons = []string{
+	"", "Failed", "ErrImagePull", "ImagePullBackOff", "BackOff", "InspectFailed", "ImageInspectError", "InvalidImageName",
+	"RegistryUnavailable", "SignatureValidationFailed", "FailedToRetrieveImagePullSecret", "Pulled", "Pulling", "ErrImageNeverPull",
+	"FreeDiskSpaceFailed", "ImageGCFailed",
 }
 
-// hit is what one attempt's text says.
-type hit struct {
-	cause        Cause
-	operation    Operation
-	endpoint     string
-	address      string
-	facts        []Fact
-	alternatives []Cause
-	mirror       bool // the attempt went to a mirror
-	anonymous    bool // the attempt says that it had no credential
-	nobody       bool // the peer is not named: no endpoint
-	order        int  // of the reader that found it, the surest first
-}
-
-// finding makes the possible finding of a hit.
-func (h hit) finding() Finding {
-	sc := scene{operation: h.operation, endpoint: h.endpoint, address: h.address}
-	f := sc.finding(h.cause, h.facts...)
-	f.Certainty, f.Alternatives = CertaintyPossible, h.alternatives
-	if h.cause == IdentityPullSecretMissing {
-		f.Severity = SeverityWarn // the pull goes on without it
-	}
-	return f
-}
-
-// rank orders hits of one text: a cause explains a missing stage, and a missing
-// stage explains a warning.
-func (h hit) rank() int {
-	switch {
-	case h.cause == IdentityPullSecretMissing:
-		return 1
-	case LayerOf(h.cause) == LayerUnknown:
-		return 2
-	}
-	return 3
-}
-
-// knows counts what a hit says besides its cause. Of two lines about the same
-// fault the fuller one is kept.
-func (h hit) knows() int {
-	n := 0
-	if h.endpoint != "" {
-		n++
-	}
-	if h.operation != "" && h.operation != OperationUnknown {
-		n++
-	}
-	return n
-}
-
-// answered reports whether a registry spoke.
-func (h hit) answered() bool {
-	switch LayerOf(h.cause) {
-	case LayerRegistry, LayerIdentity, LayerImage:
-		return true
-	}
-	return false
+// reasonCauses are the reasons that name a fault whatever their message says.
+var reasonCauses = map[string]Cause{
+	"ErrImageNeverPull": NodeNeverPullPolicy, "InvalidImageName": ImageInvalidReference,
+	"SignatureValidationFailed": NodeSignaturePolicyRejected, "FailedToRetrieveImagePullSecret": IdentityPullSecretMissing,
 }
 
 // bestAttempt picks the attempt that counts. The kubelet tries its credentials
@@ -326,39 +223,216 @@ func quietKind(words *wordSet) (Kind, bool) {
 	return KindUnknown, false
 }
 
-var (
-	backoffTable = idsOf(backoffWords)
-	pullTable    = idsOf(pullWords)
-	startTable   = idsOf([]string{`pulling image "`, `msg="pullimage `})
-)
-
-// backoffWords say that a pull failed or waits, and not why.
-var backoffWords = []string{
-	"back-off pulling image", "imagepullbackoff", "trying and failing to pull image", "errimagepull", "image pull back-off",
-	"image can't be pulled", "image pull error", "imagepullfailure", "imagepullfailed", "error: registryunavailable",
-}
-
-// pullWords speak of an image pull.
-var pullWords = []string{
-	"pull image", "pulling image", "pulled image", "pull and unpack image", "pullimage", "errimagepull", "imagepullbackoff", "image pull",
-	"get sandbox image", "sandbox image", "initializing source docker://", "already present on machine", "pull qps exceeded",
-	"pulling container registry", "pinging container registry", "errimageneverpull", "pull policy of never", "fetch image", "resolve image",
-	"failed to pull ", "image to digest", "failed to resolve reference",
-}
-
-// markerWords are looked for by position, too; the lexicon tells whether to.
-var markerWords = append([]string{
-	"lookup ", "dial tcp", "read tcp", "write tcp", "x509: ", "remote error: tls: ", "malformed http response ", "local error: tls: ", "proxyconnect tcp: ", "socks connect tcp ",
-	"anonymous token", "no basic auth credentials", "failed with status code [", "status ", "trying to pull repository", "unable to retrieve auth token",
-	"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling from host ", "no suitable address found", "pulling image", "docker://", "failed to pull ",
-	"pull and unpack image", "errimagepull:", "head ", "get ", "post ",
-	"already present on machine", "successfully pulled image", "status: downloaded newer image for",
-	"status: image is up to date for", "bytes read=0", "returns image reference ", "image is up to date for ", `pulling image "`, `msg="pullimage `, "denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
-}, slices.Concat(statusMarkers, imageMarkers, joinMarkers, sourceDenied, sourceWords)...)
-
 // speaksOfPull reports whether a message is about an image pull at all.
 func speaksOfPull(message string) bool {
 	var words wordSet
 	theLexicon().scan(message[:min(len(message), maxText)], &words)
 	return words.anyOf(pullTable())
+}
+
+// decide names the probes that would settle what a text can only suggest.
+func decide(h hit, image string) []string {
+	host := h.endpoint
+	if host == "" {
+		host = imageHost(image)
+	}
+	layer := LayerOf(h.cause)
+	if host == "" || layer == LayerNode {
+		return nil
+	}
+	bare := host
+	if hasPort(host) {
+		bare = strings.Trim(host[:strings.LastIndexByte(host, ':')], "[]")
+	}
+	switch {
+	case layer == LayerDNS:
+		return []string{"dns@" + host}
+	case h.cause == RouteConnectWaitTimeout || h.cause == UnknownRequestDeadlineNoStage || h.cause == UnknownCanceledNoCause:
+		return []string{"dns@" + bare, probeAt("connect@", orElse(h.address, host)), probeAt("tls@", host), "request@" + host}
+	case layer == LayerRoute || h.cause == EndpointConnectionRefused || h.cause == EndpointProxyUnreachable:
+		return []string{probeAt("connect@", orElse(h.address, host))}
+	case layer == LayerTLS || h.cause == EndpointTLSHandshakeTimeout || h.cause == EndpointConnectionReset || h.cause == EndpointConnectionClosedEOF:
+		return []string{probeAt("tls@", host)}
+	case layer == LayerUnknown:
+		return nil
+	case slices.Contains(h.alternatives, EndpointSourceAddressDenied) || h.cause == EndpointSourceAddressDenied:
+		// Whether the name leads to a private endpoint decides between an
+		// identity and a network rule.
+		return []string{"request@" + host, "dns@" + bare}
+	}
+	return []string{"request@" + host}
+}
+
+// probeAt names a probe of a port, HTTPS's own if host has none.
+func probeAt(probe, host string) string {
+	switch {
+	case hasPort(host):
+		return probe + host
+	case strings.IndexByte(host, ':') >= 0:
+		return probe + joinPort(host, "443")
+	}
+	return probe + host + ":443"
+}
+
+// readAttempt reads one attempt. outer is the record that it stood in.
+func readAttempt(a attempt, outer *piece) (hit, bool) {
+	p := outer
+	if a.text != outer.s {
+		var inner piece
+		inner.read(strings.TrimSpace(a.text))
+		p = &inner
+	}
+	h, ok := p.core()
+	if !ok {
+		return hit{}, false
+	}
+	h = coarse(h)
+	h.mirror = a.mirror || (p.hasReq && p.req.mirror())
+	h.anonymous = p.has("anonymous token") || p.has("no basic auth credentials")
+	if outer.sandbox() {
+		h.operation = OperationSandboxImage
+	} else if h.operation == "" {
+		h.operation = p.operation(a.context)
+	}
+	p.hidden(&h)
+	if h.mirror && p.hasReq && p.req.mirror() && (h.cause == ImageNotFound || h.cause == ImageManifestUnknown) {
+		h.cause, h.alternatives = RegistryMirrorMiss, []Cause{h.cause}
+	}
+	return h, true
+}
+
+// hidden adds what a text cannot show although it may be the cause.
+func (p *piece) hidden(h *hit) {
+	switch layer := LayerOf(h.cause); {
+	case p.hasReq && p.req.mirror() && (layer == LayerDNS || layer == LayerRoute || layer == LayerEndpoint || layer == LayerTLS):
+		// Until containerd 2.0 a dead mirror hides what the registry said.
+		h.alternatives = append(h.alternatives, ImageNotFound, IdentityAccessDeniedOrMissing)
+	case h.cause != DNSNXDOMAIN && h.cause != TLSUnknownAuthority:
+	case p.has("failed to do request: ") && p.req.operation() == OperationResolveManifest:
+		// containerd only logs that it cannot read a hosts.toml, and goes to
+		// the registry itself instead of the mirror, without its CA.
+		h.alternatives = append(h.alternatives, NodeRuntimeConfigIgnored)
+	}
+}
+
+// coarse gives the code that a text can show where the exact one needs more than
+// words: what else the peer sent, or whether a certificate was offered at all.
+func coarse(h hit) hit {
+	switch h.cause {
+	case TLSNotTLS:
+		// Old clients print it for clear HTTP, too.
+		h.cause, h.alternatives = TLSHTTPResponseToHTTPSClient, append([]Cause{TLSNotTLS}, h.alternatives...)
+	case TLSClientCertificateRequired:
+		h.cause, h.alternatives = TLSClientCertificateRejected, append([]Cause{TLSClientCertificateRequired}, h.alternatives...)
+	}
+	return h
+}
+
+// core finds the innermost cause. The order is by how sure a form is: the
+// node's own refusals and a lookup are unmistakable, single words come last.
+func (p *piece) core() (hit, bool) {
+	for order := range readers {
+		h, ok := p.readBy(order)
+		if ok {
+			h.order = order
+			return p.place(h), true
+		}
+		if p.stopped {
+			break
+		}
+	}
+	return hit{}, false
+}
+
+const (
+	readers     = 12
+	orderLookup = 1
+)
+
+// readBy asks one of the readers. They are called by name and not through a
+// table, so that p stays on the stack.
+func (p *piece) readBy(order int) (hit, bool) {
+	switch order {
+	case 0:
+		return p.local()
+	case orderLookup:
+		return p.lookup()
+	case 2:
+		return p.socket()
+	case 3:
+		return p.certificate()
+	case 4:
+		return p.handshake()
+	case 5:
+		return p.transport()
+	case 6:
+		return p.answer()
+	case 7:
+		return p.proxyPhrase()
+	case 8:
+		return p.content()
+	case 9:
+		return p.identity()
+	case 10:
+		return p.secret()
+	}
+	return p.end()
+}
+
+// place adds the endpoint of the request, unless the reader knew a nearer one.
+func (p *piece) place(h hit) hit {
+	if h.nobody {
+		return h
+	}
+	if h.endpoint == "" && p.hasReq && h.operation != OperationUnknown {
+		h.endpoint = p.req.host
+		if h.address != "" && !hasPort(h.endpoint) && LayerOf(h.cause) != LayerDNS {
+			if _, port, err := net.SplitHostPort(h.address); err == nil && h.endpoint != "" {
+				h.endpoint = joinPort(h.endpoint, port)
+			}
+		}
+	}
+	if h.endpoint == "" && (h.operation == "" || h.operation == OperationResolveManifest) {
+		h.endpoint = p.namedHost()
+	}
+	h.endpoint = orElse(h.endpoint, h.address)
+	return h
+}
+
+// namedHost returns the registry host that CRI-O names without a URL:
+// "reading manifest TAG in HOST/REPO: ...", "pinging container registry HOST: ...".
+func (p *piece) namedHost() string {
+	for _, m := range [...]string{"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling from host "} {
+		if !p.has(m) {
+			continue
+		}
+		i := strings.LastIndex(p.lower, m)
+		rest := p.flat[i+len(m):]
+		rest = rest[:min(len(rest), 512)]
+		if strings.HasPrefix(m, "reading") {
+			_, in, ok := strings.Cut(rest, " in ")
+			if !ok {
+				continue
+			}
+			rest, _, _ = strings.Cut(in, ": ")
+			if host := imageHost(rest); host != "" && !strings.HasSuffix(host, "docker.io") {
+				return host
+			}
+			continue
+		}
+		host, _, ok := strings.Cut(rest, ": ")
+		if m == "pulling from host " {
+			host, _, ok = strings.Cut(rest, " failed with")
+		}
+		if ok && validName(host) && !strings.Contains(host, " ") {
+			return host
+		}
+	}
+	return ""
+}
+
+// sandbox reports whether the text is about the pod sandbox's own image, which
+// has none of the pod's credentials.
+func (p *piece) sandbox() bool {
+	return p.words.anyOf(sandboxTable()) && (p.words.anyOf(pullTable()) || p.has("pulling image") || p.has("docker://"))
 }

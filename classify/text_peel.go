@@ -62,36 +62,18 @@ func startsRecord(line string) bool {
 	case "Normal", "Warning", "Failed", "Error:", "BackOff", "Pulling", "Pulled", "ErrImagePull:", "Back-off", "Trying", "FATA[0000]":
 		return true
 	}
-	for _, p := range []string{"time=", "level=", "[ERROR", "E0", "E1", "W0", "W1", "I0", "I1", "ERRO[", "FATA[", "WARN[", "INFO[", "DEBU["} {
-		if strings.HasPrefix(word, p) {
-			return true
-		}
+	if beginsWith(word, []string{"time=", "level=", "[ERROR", "E0", "E1", "W0", "W1", "I0", "I1", "ERRO[", "FATA[", "WARN[", "INFO[", "DEBU["}) {
+		return true
 	}
 	// "17m", "2m35s": an age; "2025-04-29T...": a time stamp; "Nov" "21".
 	if word != "" && word[0] >= '0' && word[0] <= '9' {
 		return isAge(word) || (len(word) >= 10 && word[4] == '-' && word[7] == '-')
 	}
-	if len(word) == 3 && strings.Contains("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", word) {
-		return true
-	}
-	return false
+	return len(word) == 3 && strings.Contains("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", word)
 }
 
-// isAge reports whether word is an age as kubectl prints it: "7s", "2m35s".
-func isAge(word string) bool {
-	digits, units := false, false
-	for _, c := range word {
-		switch {
-		case c >= '0' && c <= '9':
-			digits = true
-		case strings.ContainsRune("dhmsy", c) && digits:
-			units, digits = true, false
-		default:
-			return false
-		}
-	}
-	return units && !digits
-}
+// maxAttempts bounds the attempts of one text.
+const maxAttempts = 16
 
 // splitAttempts returns the attempts that one record joins: the kubelet's
 // "[a, b]" over credentials, CRI-O's list of mirrors, image before artifact.
@@ -120,11 +102,6 @@ func splitAttempts(record string) []attempt {
 	return attempts
 }
 
-// joinMarkers stand where attempts are joined.
-var joinMarkers = []string{"pull image err: ", "mirrors also failed: [", "fallback sources also failed: [", ": [", ":["}
-
-var joinTable = idsOf(joinMarkers)
-
 // attempt is one attempt's text and the text that stood before the list.
 type attempt struct {
 	text    string
@@ -143,7 +120,7 @@ func bracketed(record string) (before, inner string, ok bool) {
 			}
 			i += from + len(marker)
 			from = i
-			if attemptStart(record[i:]) == "" {
+			if !startsAttempt(record[i:]) {
 				continue
 			}
 			end := strings.LastIndexByte(record, ']')
@@ -156,18 +133,13 @@ func bracketed(record string) (before, inner string, ok bool) {
 	return "", "", false
 }
 
-// attemptStart returns the words with which an attempt's text begins.
-func attemptStart(text string) string {
-	for _, w := range []string{
+// startsAttempt reports whether text begins as an attempt's does.
+func startsAttempt(text string) bool {
+	return beginsWith(text, []string{
 		"rpc error: ", "failed to pull and unpack image", "unable to pull image", "initializing source", "Error response from daemon",
 		"pull QPS exceeded", "reading manifest", "RegistryUnavailable: ", "SignatureValidationFailed: ", "copying system image",
 		"writing blob", "reading blob", "parsing image configuration", "Error initializing source",
-	} {
-		if strings.HasPrefix(text, w) {
-			return w
-		}
-	}
-	return ""
+	})
 }
 
 // splitJoined splits "a, b" where what follows the comma begins an attempt. A
@@ -182,7 +154,7 @@ func splitJoined(inner string) []string {
 		}
 		i += at
 		at = i + 2
-		if attemptStart(inner[at:]) != "" {
+		if startsAttempt(inner[at:]) {
 			parts = append(parts, inner[from:i])
 			from = at
 		}
@@ -205,107 +177,11 @@ func mirrorList(record string) (list []string, before, after string, ok bool) {
 				continue
 			}
 		}
-		for _, sep := range []string{"]\n[", "] ["} {
-			if strings.Contains(rest[:end], sep) {
-				list = strings.SplitN(rest[:end], sep, maxAttempts)
-				break
-			}
+		sep := "]\n["
+		if !strings.Contains(rest[:end], sep) {
+			sep = "] ["
 		}
-		if list == nil {
-			list = []string{rest[:end]}
-		}
-		return list, record[:i], rest[end+2:], true
+		return strings.SplitN(rest[:end], sep, maxAttempts), record[:i], rest[end+2:], true
 	}
 	return nil, "", "", false
-}
-
-// imageIn returns the image reference that the text names, "" if none.
-func imageIn(text string) string {
-	var p piece
-	p.s, p.lower = text, asciiLower(text)
-	theLexicon().scan(text, &p.words)
-	return p.image()
-}
-
-// image returns the image reference that the text names, "" if none. A quoted
-// one is surer than a word.
-func (p *piece) image() string {
-	if !p.words.anyOf(imageTable()) {
-		return ""
-	}
-	for i, marker := range imageMarkers {
-		at := p.index(marker)
-		if at < 0 {
-			continue
-		}
-		rest := p.s[at+len(marker):]
-		if i < quotedMarkers {
-			if end := strings.IndexByte(rest[:min(len(rest), 1025)], '"'); end > 0 {
-				return cleanImage(rest[:end])
-			}
-			continue
-		}
-		end := strings.IndexAny(rest[:min(len(rest), 1024)], " \n\t,\"")
-		if end < 0 {
-			end = min(len(rest), 1024)
-		}
-		ref := strings.TrimRight(rest[:end], ":,.")
-		if marker != "docker://" && !strings.ContainsAny(ref, "/:") {
-			continue // a word, not a reference
-		}
-		return cleanImage(ref)
-	}
-	return ""
-}
-
-var imageTable = idsOf(imageMarkers)
-
-// imageMarkers are the words before a reference; the first ones put it in quotes.
-var imageMarkers = []string{
-	`ull image "`, `pull and unpack image "`, `ulling image "`, `ulled image "`, `container image "`, `resolve reference "`, `pullimage "`,
-	`apply default image tag "`, `failed to inspect image "`, `sandbox image "`,
-	"docker://", "image pull failed for ", "pull image ", "manifest for ", "pull access denied for ",
-}
-
-const quotedMarkers = 10
-
-// cleanImage joins a reference that a terminal wrapped, and refuses what cannot
-// be one.
-func cleanImage(ref string) string {
-	if plainReference(ref) {
-		return ref
-	}
-	if strings.ContainsAny(ref, " \n\t\r\u2502") {
-		ref = strings.Join(strings.FieldsFunc(ref, func(r rune) bool { return r <= ' ' || r == '\u2502' }), "")
-	}
-	if len(ref) > 512 || strings.ContainsAny(ref, "\"'(){}[]?") {
-		return ""
-	}
-	return Redact(ref, 512)
-}
-
-// plainReference reports whether ref has only what a reference without a digest
-// is made of, so that no secret has a form in it.
-func plainReference(ref string) bool {
-	for i := range len(ref) {
-		if c := ref[i]; !isSchemeByte(c) && c != '/' && c != ':' && c != '_' {
-			return false
-		}
-	}
-	return len(ref) <= 512 && !strings.Contains(ref, "eyJ") && !strings.Contains(ref, "://") && !strings.Contains(ref, "uthorization") && !strings.Contains(ref, "UTHORIZATION")
-}
-
-// imageHost returns the registry host that a reference names in so many words,
-// "" for a short name.
-func imageHost(ref string) string {
-	host, _, ok := strings.Cut(ref, "/")
-	if !ok || !(strings.ContainsAny(host, ".:") || host == "localhost") || strings.ContainsAny(host, " <>@") {
-		return ""
-	}
-	// The runtimes have this one name built in: references say docker.io, and
-	// requests go to registry-1 (containerd's DefaultHost, CRI-O's library too).
-	if host == "docker.io" || host == "index.docker.io" {
-		return "registry-1.docker.io"
-	}
-	return host
 }

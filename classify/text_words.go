@@ -1,34 +1,17 @@
 package classify
 
-import (
-	"strings"
-	"time"
-)
-
-// noTime makes validityCause decide by the text alone.
-var noTime time.Time
-
-var (
-	localTable       = compile(localPhrases)
-	contentTable     = compile(contentPhrases)
-	identityTable    = compile(identityPhrases)
-	deniedTable      = compile(deniedPhrases)
-	messageTable     = compile(messagePhrases)
-	certificateTable = compile(certificatePhrases)
-	handshakeTable   = compile(handshakePhrases)
-	transportTable   = compile(transportPhrases)
-)
+import "strings"
 
 // local reads refusals of the node itself: they are printed by the kubelet and
 // the runtime about their own state, whatever else the text holds.
 func (p *piece) local() (hit, bool) {
-	w, ok := p.match(localTable())
+	w, ok := p.words.match(localTable())
 	return w.hit(), ok
 }
 
 // content reads what the runtimes print about the image itself.
 func (p *piece) content() (hit, bool) {
-	if w, ok := p.match(contentTable()); ok {
+	if w, ok := p.words.match(contentTable()); ok {
 		h := w.hit()
 		if w.cause == ImageNotFound && p.hasReq && p.req.operation() == OperationFetchBlob {
 			h.cause = ImageBlobUnknown
@@ -49,29 +32,20 @@ func (p *piece) content() (hit, bool) {
 
 // digestFacts returns the digests around a mismatch or a missing blob.
 func (p *piece) digestFacts(c Cause) []Fact {
+	var want, got string
 	switch c {
 	case ImageDigestMismatch:
-		if got, want, ok := twoDigests(p.flat, "unexpected commit digest ", ", expected "); ok {
-			return []Fact{{FactDigest, want}, {FactGot, got}}
+		want, got = digestAfter(p.flat, ", expected "), digestAfter(p.flat, "unexpected commit digest ")
+		if want == "" || got == "" {
+			want, got = digestAfter(p.flat, "Digest did not match, expected "), digestAfter(p.flat, ", got ")
 		}
-		if want, got, ok := twoDigests(p.flat, "Digest did not match, expected ", ", got "); ok {
-			return []Fact{{FactDigest, want}, {FactGot, got}}
+		if want == "" || got == "" {
+			return nil
 		}
 	case ImageBlobUnknown:
-		if d := digestAfter(p.flat, "content descriptor "); d != "" {
-			return []Fact{{FactDigest, d}}
-		}
-		if d := digestAfter(p.flat, "reading blob "); d != "" {
-			return []Fact{{FactDigest, d}}
-		}
+		want = orElse(digestAfter(p.flat, "content descriptor "), digestAfter(p.flat, "reading blob "))
 	}
-	return nil
-}
-
-func twoDigests(text, first, second string) (a, b string, ok bool) {
-	a = digestAfter(text, first)
-	b = digestAfter(text, second)
-	return a, b, a != "" && b != ""
+	return fact(FactDigest, want, FactGot, got)
 }
 
 func digestAfter(text, marker string) string {
@@ -133,55 +107,41 @@ func (p *piece) bareNotFound() (string, bool) {
 func (p *piece) identity() (hit, bool) {
 	lower := p.lower
 	if p.words.anyOf(sourceTable()) && deniesSource(lower) {
-		h := hit{cause: EndpointSourceAddressDenied}
-		if client := deniedClient(p.flat); client != "" {
-			h.facts = []Fact{{FactClient, client}}
-		}
-		return h, true
+		return hit{cause: EndpointSourceAddressDenied, facts: fact(FactClient, deniedClient(p.flat))}, true
 	}
 	if p.has("unable to retrieve auth token") {
 		// CRI-O prints "invalid username/password" for any 401 of the token
 		// endpoint, also when it had no login to offer.
 		return hit{cause: IdentityTokenFetchDenied, operation: OperationFetchToken, alternatives: []Cause{IdentityBadCredentials}}, true
 	}
-	if w, ok := p.match(identityTable()); ok {
+	if w, ok := p.words.match(identityTable()); ok {
 		h := w.hit()
 		h.facts = codeFact(w.words)
 		return h, true
 	}
-	message, denied := p.codeWord("denied")
-	unauthorized := false
-	if !denied {
-		message, unauthorized = p.codeWord("unauthorized")
+	word := "denied"
+	message, said := p.codeWord(word)
+	if !said {
+		word = "unauthorized"
+		message, said = p.codeWord(word)
 	}
 	var facts []Fact
-	if denied {
-		facts = codeFact("denied")
-	} else if unauthorized {
-		facts = codeFact("unauthorized")
+	if said {
+		facts = append(codeFact(word), fact(FactMessage, message)...)
 	}
-	facts = append(facts, fact(FactMessage, message)...)
-	if w, ok := p.match(messageTable()); ok {
+	if w, ok := p.words.match(messageTable()); ok {
 		h := w.hit()
 		h.facts = facts
 		return h, true
 	}
 	switch {
-	case denied:
+	case said && word == "denied":
 		return hit{cause: IdentityAccessDeniedOrMissing, facts: facts, alternatives: []Cause{IdentityForbidden}}, true
-	case unauthorized:
+	case said:
 		return hit{cause: IdentityUnauthorized, facts: facts}, true
 	}
-	w, ok := p.match(deniedTable())
+	w, ok := p.words.match(deniedTable())
 	return w.hit(), ok
-}
-
-// codeFact returns the registry's error code that words stand for, if any.
-func codeFact(words string) []Fact {
-	if code := registryCodes[words]; code != "" {
-		return []Fact{{FactCode, code}}
-	}
-	return nil
 }
 
 // secret reads the errors of a JSON decoder that stand alone behind the
@@ -199,12 +159,8 @@ func (p *piece) secret() (hit, bool) {
 			}
 		}
 	}
-	for _, w := range [...]string{"invalid character ", "unexpected end of json input", "json: cannot unmarshal ", "illegal base64 data"} {
-		if strings.HasPrefix(core, w) {
-			return hit{cause: IdentityPullSecretInvalid, operation: OperationUnknown}, true
-		}
-	}
-	return hit{}, false
+	ok := beginsWith(core, []string{"invalid character ", "unexpected end of json input", "json: cannot unmarshal ", "illegal base64 data"})
+	return hit{cause: IdentityPullSecretInvalid, operation: OperationUnknown}, ok
 }
 
 // codeWord finds word where a registry's error code stands: after a colon or at
@@ -234,86 +190,4 @@ func (p *piece) codeWord(word string) (string, bool) {
 			return message[:min(len(message), 200)], true
 		}
 	}
-}
-
-// end reads what is left when nothing better was found: ends of a stream and
-// bare deadlines.
-func (p *piece) end() (hit, bool) {
-	tail := strings.TrimRight(p.flat[p.tail:], " .\"')]}")
-	lower := p.lower[p.tail:]
-	switch {
-	case p.proxied() && strings.HasSuffix(tail, "EOF"):
-		return hit{cause: EndpointProxyRefusedConnect, alternatives: []Cause{EndpointProxyUnreachable}}, true
-	case strings.Contains(lower, "unexpected eof"):
-		return hit{cause: EndpointDownloadInterrupted, operation: ""}, true
-	case p.hasReq && (tail == ": EOF" || strings.HasPrefix(p.flat[p.tail:], ": EOF")):
-		return hit{cause: EndpointConnectionClosedEOF}, true
-	case strings.HasSuffix(tail, "transport connection broken: EOF"):
-		return hit{cause: EndpointConnectionClosedEOF}, true
-	case strings.Contains(lower, "context deadline exceeded"):
-		if p.hasReq {
-			return hit{cause: UnknownRequestDeadlineNoStage}, true
-		}
-		return hit{cause: UnknownDeadlineNoCause}, true
-	case strings.Contains(lower, "context canceled"), strings.Contains(lower, "request canceled"), strings.Contains(lower, "operation was canceled"),
-		strings.Contains(lower, "rst_stream with error code: cancel"):
-		return hit{cause: UnknownCanceledNoCause}, true
-	}
-	if h, ok := p.looseErrno(lower); ok {
-		return h, true
-	}
-	if p.truncated() {
-		return hit{cause: UnknownTruncatedNoCause, operation: OperationUnknown}, true
-	}
-	return hit{}, false
-}
-
-// looseErrno reads an operating system's words right behind a request, from
-// clients that do not name the socket.
-func (p *piece) looseErrno(tail string) (hit, bool) {
-	if !p.hasReq || p.req.status {
-		return hit{}, false
-	}
-	tail = tail[:min(len(tail), 200)]
-	switch symbol := wordsErrno(tail); symbol {
-	case "ECONNREFUSED", "ECONNRESET", "EHOSTUNREACH", "ENETUNREACH", "ETIMEDOUT":
-		return hit{cause: errnoCause(symbol, scene{}, false), facts: []Fact{{FactErrno, symbol}}}, true
-	}
-	if strings.Contains(tail, "i/o timeout") {
-		return hit{cause: UnknownRequestDeadlineNoStage}, true
-	}
-	return hit{}, false
-}
-
-// truncated reports whether the text says that a pull failed and is cut off
-// inside one of the wrappers, before any cause.
-func (p *piece) truncated() bool {
-	if !p.has("failed to pull ") && !p.has("pull and unpack image") && !p.has("errimagepull:") {
-		return false
-	}
-	text := strings.TrimRight(p.lower, " \"'")
-	bare := strings.TrimSuffix(strings.TrimRight(text, "."), "\u2026")
-	if bare != text && strings.HasSuffix(text, "...") || strings.HasSuffix(text, "\u2026") || strings.HasSuffix(text, ":") || strings.HasSuffix(text, " desc =") {
-		return true
-	}
-	for _, w := range wrapperWords {
-		for n := min(len(w)-1, len(bare)); n >= 4; n-- {
-			if strings.HasSuffix(bare, w[:n]) && (n == len(bare) || !isLetter(bare[len(bare)-n-1])) {
-				return true
-			}
-		}
-	}
-	// A reference whose quote never closes.
-	if i := strings.LastIndex(bare, "image \""); i >= 0 && strings.IndexByte(p.lower[i+len("image \""):], '"') < 0 {
-		return true
-	}
-	return false
-}
-
-// wrapperWords are what a cut may leave the head of.
-var wrapperWords = []string{
-	"this may be because there are no credentials on this request", "rpc error: code = unknown desc = ", "failed to pull and unpack image ",
-	"failed to resolve reference ", "failed to do request: ", "failed to copy: httpreadseeker: failed open: ", "error response from daemon: ",
-	"failed to authorize: failed to fetch anonymous token: ", "failed to authorize: failed to fetch oauth token: ", "initializing source docker://",
-	"pinging container registry ", "unexpected status from head request to https://", "unexpected status from get request to https://", "dial tcp: lookup ",
 }

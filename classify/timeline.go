@@ -2,6 +2,7 @@ package classify
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -96,6 +97,13 @@ type moment struct {
 
 func (m moment) before(o moment) bool { return m.known && o.known && m.ms < o.ms }
 
+func (m moment) compare(o moment) int {
+	if !m.known || !o.known {
+		return 0
+	}
+	return cmp.Compare(m.ms, o.ms)
+}
+
 // earliest and latest ignore what is not known.
 func earliest(a, b moment) moment {
 	if !a.known || b.before(a) {
@@ -158,18 +166,11 @@ func (b *storyBuilder) finish() []Story {
 		for j := range s.Nodes {
 			s.Nodes[j].close()
 		}
-		slices.SortStableFunc(s.Nodes, func(x, y NodeStory) int {
-			if x.firstAt.before(y.firstAt) {
-				return -1
-			} else if y.firstAt.before(x.firstAt) {
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(s.Nodes, func(x, y NodeStory) int { return x.firstAt.compare(y.firstAt) })
 		s.Cause = s.cause()
 		s.Trigger = s.trigger()
 		s.PoolsWithout = s.poolsWithout()
-		s.Words = s.tell()
+		s.Words = s.sentences()
 	}
 	return slices.DeleteFunc(b.stories, func(s Story) bool { return len(s.Nodes) == 0 })
 }
@@ -178,11 +179,7 @@ func (n *NodeStory) close() {
 	n.FirstSeen, n.FirstFailure, n.LastFailure = n.firstAt.time(), n.firstFailAt.time(), n.lastFailAt.time()
 	n.LastSuccess = n.lastPullAt.time()
 	if n.Present != nil && n.Reading != nil {
-		last := n.Reading
-		if n.Latest != nil {
-			last = n.Latest
-		}
-		n.Stale = n.Present.Best.Cause != last.Best.Cause
+		n.Stale = n.Present.Best.Cause != n.lastEvent().Cause
 	}
 }
 
@@ -195,8 +192,7 @@ func (m moment) time() time.Time {
 }
 
 // cause picks the reading that counts: what a status says now before what events
-// said, a cause before a missing one, the layer lowest in the ladder last, since
-// any of several may be first.
+// said, and a cause before a missing one.
 func (s *Story) cause() Finding {
 	var best Finding
 	rank := 0
@@ -280,20 +276,136 @@ func poolOf(node string) string {
 	return ""
 }
 
-// canonicalImage writes out what a short reference leaves to docker's defaults.
-func canonicalImage(ref string) string {
-	host, rest, ok := strings.Cut(ref, "/")
-	if !ok || (!strings.ContainsAny(host, ".:") && host != "localhost") {
-		host, rest = "docker.io", ref
+// sentences writes the story in a few sentences: the cause, what brought it to light,
+// what is proof and what is not.
+func (s *Story) sentences() string {
+	var failing, pulled, cached, waiting, over []*NodeStory
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		switch {
+		case n.State == NodeFailing:
+			failing = append(failing, n)
+		case n.State == NodeWaiting:
+			waiting = append(waiting, n)
+		}
+		if len(n.Pulls) > 0 {
+			pulled = append(pulled, n)
+			if n.Reading != nil && n.State != NodeFailing {
+				over = append(over, n)
+			}
+		}
+		if n.CachedStarts > 0 {
+			cached = append(cached, n)
+		}
 	}
-	if host == "index.docker.io" {
-		host = "docker.io"
+	var w []string
+	add := func(format string, a ...any) { w = append(w, fmt.Sprintf(format, a...)) }
+	name := s.name()
+	switch {
+	case len(failing) > 0:
+		var first moment
+		for _, n := range failing {
+			first = earliest(first, n.firstFailAt)
+		}
+		when := ""
+		if t := first.time(); !t.IsZero() {
+			when = " since " + stamp(t)
+		}
+		add("%s does not arrive on %s%s: %s.", name, nodeNames(failing), when, orElse(s.Cause.Summary, "no text says why"))
+	case len(over) > 0:
+		add("%s failed on %s and was pulled there later: %s.", name, nodeNames(over), orElse(s.Cause.Summary, "no text says why"))
+	case len(waiting) > 0:
+		add("%s has not arrived on %s, and no event says why: look for an older Failed event or at the pod's status.", name, nodeNames(waiting))
+	case len(pulled) > 0:
+		add("%s was pulled on %s.", name, nodeNames(pulled))
+	default:
+		add("%s was started on %s from the copy there.", name, nodeNames(cached))
 	}
-	if host == "docker.io" && !strings.Contains(rest, "/") {
-		rest = "library/" + rest
+	if s.Operation == OperationSandboxImage {
+		add("It is the image of the pod sandbox: no pod starts on such a node, and the pods' pull secrets are not used for it.")
 	}
-	if name := rest[strings.LastIndexByte(rest, '/')+1:]; !strings.ContainsAny(name, ":@") {
-		rest += ":latest"
+	for _, n := range failing {
+		if n.Stale {
+			add("The events of %s are old and tell of %s; the pod's status now says %s.", nodeNames([]*NodeStory{n}), n.lastEvent().Cause, n.Present.Best.Cause)
+		}
+		if n.Latest != nil {
+			add("On %s the cause changed from %s to %s.", nodeNames([]*NodeStory{n}), n.Reading.Best.Cause, n.Latest.Best.Cause)
+		}
 	}
-	return host + "/" + rest
+	switch s.Trigger {
+	case TriggerNewNodes:
+		add("Trigger: %s appeared after the last pull that worked (a scale-up, replacement or upgrade of nodes). That brought the fault to light and is not its cause: nodes with a copy do not ask.", nodeNames(failing))
+	case TriggerChange:
+		add("Trigger: the same node had pulled this image before, so something changed in between; the events do not say what.")
+	case TriggerCache:
+		add("Trigger: the node had started the image from its own copy before and asks the network only now; the fault may be older than the first failure.")
+	}
+	if len(s.PoolsWithout) > 0 {
+		add("It never arrived over the network in pool %s.", strings.Join(s.PoolsWithout[:min(len(s.PoolsWithout), 8)], ", "))
+	}
+	if len(pulled) > 0 && len(over) == 0 {
+		add("Proof: %s.", s.pullWords(pulled))
+	}
+	if len(cached) > 0 {
+		add("No proof: starts on %s used the copy on the node, nothing was transferred.", nodeNames(cached))
+	}
+	for _, n := range s.Nodes {
+		if n.From != "" {
+			add("The copy on %s came from %s, not from the registry that is asked for.", orElse(n.Node, "a node"), n.From)
+			break
+		}
+	}
+	return strings.Join(w, " ")
+}
+
+func (s *Story) name() string {
+	if s.Operation == OperationSandboxImage {
+		return orElse(s.Image, "the sandbox image")
+	}
+	return orElse(s.Image, "an image that no event names")
+}
+
+func (n *NodeStory) lastEvent() Finding { return cmp.Or(n.Latest, n.Reading).Best }
+
+// pullWords describes the last fresh pull.
+func (s *Story) pullWords(pulled []*NodeStory) string {
+	n := pulled[0]
+	for _, o := range pulled[1:] {
+		if n.lastPullAt.before(o.lastPullAt) {
+			n = o
+		}
+	}
+	p := n.Pulls[len(n.Pulls)-1]
+	text := orElse(n.Node, "a node") + " pulled it over the network"
+	if !p.Time.IsZero() {
+		text += " at " + stamp(p.Time)
+	}
+	if p.DurationMS > 0 {
+		text += fmt.Sprintf(" in %v", time.Duration(p.DurationMS)*time.Millisecond)
+	}
+	if p.Bytes > 0 {
+		text += fmt.Sprintf(" (%.1f MB)", float64(p.Bytes)/1e6)
+	}
+	return text + ", which holds for that node and that time"
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+// nodeNames lists nodes as in a sentence.
+func nodeNames(nodes []*NodeStory) string {
+	var names []string
+	for _, n := range nodes {
+		if n.Node != "" {
+			names = append(names, n.Node)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return "a node that no event names"
+	case 1:
+		return names[0]
+	case 2, 3, 4:
+		return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+	}
+	return fmt.Sprintf("%s and %d more nodes", strings.Join(names[:3], ", "), len(names)-3)
 }

@@ -15,7 +15,6 @@ type storyBuilder struct {
 	index     map[string]int    // canonical image -> story
 	nodes     map[[2]string]int // canonical image, node -> index in Nodes
 	stories   []Story
-	keys      []string
 	last      string // image of the record before, for records without a pod
 }
 
@@ -48,10 +47,7 @@ func newStoryBuilder(events []EventRecord) *storyBuilder {
 			b.first[i] = moment{now - e.FirstAgeMS, true}
 		}
 		pod := podKey(e)
-		node := e.Node
-		if to, ok := assignedTo(e); ok {
-			node = to
-		}
+		node := orElse(assignedTo(e), e.Node)
 		if pod != "" && node != "" && b.nodeOf[pod] == "" {
 			b.nodeOf[pod] = node
 		}
@@ -62,14 +58,7 @@ func newStoryBuilder(events []EventRecord) *storyBuilder {
 			b.imageOf[pod] = e.Image
 		}
 	}
-	slices.SortStableFunc(b.order, func(x, y int) int {
-		if b.at[x].before(b.at[y]) {
-			return -1
-		} else if b.at[y].before(b.at[x]) {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(b.order, func(x, y int) int { return b.at[x].compare(b.at[y]) })
 	return b
 }
 
@@ -80,18 +69,17 @@ func podKey(e *EventRecord) string {
 	return e.Namespace + "/" + e.Pod
 }
 
-// assignedTo reads the scheduler's event, the first that names a node.
-func assignedTo(e *EventRecord) (string, bool) {
-	if e.Reason != "Scheduled" {
-		return "", false
+// assignedTo reads the node out of the scheduler's event, the first that names one.
+func assignedTo(e *EventRecord) string {
+	_, node, _ := strings.Cut(e.Message, " to ")
+	if node = strings.TrimSpace(node); e.Reason != "Scheduled" || strings.ContainsAny(node, " \n") {
+		return ""
 	}
-	_, node, ok := strings.Cut(e.Message, " to ")
-	node = strings.TrimSpace(node)
-	return boundName(node), ok && node != "" && !strings.ContainsAny(node, " \n")
+	return boundName(node)
 }
 
 // story returns the node's part of an image's story.
-func (b *storyBuilder) story(image, node string, op Operation) (*Story, *NodeStory) {
+func (b *storyBuilder) story(image, node string, op Operation) *NodeStory {
 	key := canonicalImage(image)
 	if op == OperationSandboxImage {
 		key = "sandbox " + key
@@ -101,7 +89,6 @@ func (b *storyBuilder) story(image, node string, op Operation) (*Story, *NodeSto
 		i = len(b.stories)
 		b.index[key] = i
 		b.stories = append(b.stories, Story{Image: image})
-		b.keys = append(b.keys, key)
 		if op == OperationSandboxImage {
 			b.stories[i].Operation = op
 		}
@@ -113,7 +100,7 @@ func (b *storyBuilder) story(image, node string, op Operation) (*Story, *NodeSto
 		b.nodes[[2]string{key, node}] = at
 		s.Nodes = append(s.Nodes, NodeStory{Node: node, Pool: poolOf(node), firstAt: b.seen[node]})
 	}
-	return s, &s.Nodes[at]
+	return &s.Nodes[at]
 }
 
 // reads returns what an event says, and whether it is about a pull at all.
@@ -158,7 +145,7 @@ func (b *storyBuilder) add(e *EventRecord, at, first moment) {
 	if image == "" && r.Kind != KindFailure {
 		return
 	}
-	_, n := b.story(image, orElse(e.Node, b.nodeOf[pod]), r.Best.Operation)
+	n := b.story(image, orElse(e.Node, b.nodeOf[pod]), r.Best.Operation)
 	n.firstAt, n.lastAt = earliest(n.firstAt, first), latest(n.lastAt, at)
 	if e.Pod != "" && len(n.Pods) < maxStoryPods && !slices.Contains(n.Pods, e.Pod) {
 		n.Pods = append(n.Pods, e.Pod)
@@ -270,4 +257,30 @@ func pullOf(message string) Pull {
 		p.Bytes = int64(max(atoi(size), 0))
 	}
 	return p
+}
+
+// EventsAbout returns copies of the events that tell of a pull of one of images,
+// in the order of time and by the rules of [Timeline]: an event without an image
+// belongs to the one that its pod was last pulling, and one that no image can be
+// found for is kept, since it may be about any. Image and Node are filled in
+// where other events of the same pod show them. No images = every event about
+// some pull.
+func EventsAbout(events []EventRecord, images ...string) []EventRecord {
+	b := newStoryBuilder(events)
+	var out []EventRecord
+	for _, i := range b.order {
+		e := events[i]
+		r, ok := reads(&e)
+		if !ok {
+			continue
+		}
+		image, known := b.imageOfEvent(&e, r)
+		about := func(other string) bool { return SameImage(image, other) }
+		if !known || image != "" && len(images) > 0 && !slices.ContainsFunc(images, about) {
+			continue
+		}
+		e.Image, e.Node = image, orElse(e.Node, b.nodeOf[podKey(&e)])
+		out = append(out, e)
+	}
+	return out
 }

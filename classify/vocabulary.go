@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Layer is one rung of a pull, or the place where a failure belongs. Layers are
+// Layer is one step that a pull needs, or the place where a failure belongs. Layers are
 // ordered, see [Order]: each is meaningless until the one before holds.
 type Layer string
 
@@ -103,6 +103,7 @@ const (
 	FactInterface   = "interface"        // outgoing interface
 	FactRoute       = "route"            // kind of route: unicast, local, unreachable, blackhole, prohibit, none
 	FactTable       = "table"            // routing table
+	FactPrefix      = "prefix"           // prefix of the route or network that decides
 	FactMTU         = "mtu"              // bytes
 	FactErrno       = "errno"            // symbolic, "ECONNREFUSED"
 	FactResolver    = "resolver"         // the nameserver that was asked
@@ -140,6 +141,7 @@ const (
 	FactClient      = "client"           // the address that the registry says it saw
 	FactSteps       = "steps"            // what single steps saw
 	FactOrdinary    = "ordinary"         // what an ordinary client saw
+	FactRounds      = "rate"             // "3/5": repetitions that held, of all
 	FactReason      = "reason"           // local reason of an inconclusive answer
 )
 
@@ -166,24 +168,6 @@ type Finding struct {
 	Alternatives []Cause `json:"alternatives,omitempty"` // other readings, best first
 
 	err error // the Go error behind it, for errors.As; never in JSON
-}
-
-// New returns a failing, proven Finding of cause, with layer, owner, remedy and
-// what does not fix it from the catalogue. An empty summary becomes the
-// catalogue's title. A cause that the catalogue does not hold keeps the layer of
-// its code if that is one of ours, else [LayerUnknown], and has no owner.
-func New(cause Cause, summary string, facts ...Fact) Finding {
-	f := Finding{
-		Cause: cause, Layer: LayerOf(cause), Severity: SeverityFail, Certainty: CertaintyProven,
-		Summary: summary, Facts: facts,
-	}
-	if info, ok := Lookup(cause); ok {
-		f.Layer, f.Owner, f.Remedy, f.NotFixedBy = info.Layer, info.Owner, info.Remedy, info.NotFixedBy
-		if f.Summary == "" {
-			f.Summary = info.Title
-		}
-	}
-	return f
 }
 
 // WithError returns f with the Go error that it was read from, which
@@ -227,4 +211,17 @@ func LayerOf(c Cause) Layer {
 		return l
 	}
 	return LayerUnknown
+}
+
+// Info is what the catalogue knows of a cause, whatever the case at hand.
+type Info struct {
+	Cause      Cause
+	Layer      Layer
+	Owner      Owner
+	Title      string // a short clause: what is wrong
+	Look       string // where to look first
+	Remedy     string // what repairs it, least invasive first
+	NotFixedBy string // what people try, and why it cannot help
+	Ref        string // the official document, a URL
+	Refines    Cause  // the coarser code that a text alone can show; "" = none
 }

@@ -18,47 +18,32 @@ const (
 	maxObjects = 20000
 )
 
-// azureObject is any object of the Azure CLI that says something of DNS. Which
-// one it is shows its id. Field names are matched without case, since versions
-// differ ("aRecords", "arecords").
+// azureObject is any object of the Azure CLI that says something of DNS; its ID shows its kind.
+// Field names are matched without case, since versions differ ("aRecords", "arecords").
 type azureObject struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	ID, Name     string
+	AddressSpace struct{ AddressPrefixes []string }
+	DHCPOptions  struct{ DNSServers []string }
 
-	AddressSpace struct {
-		AddressPrefixes []string `json:"addressPrefixes"`
-	} `json:"addressSpace"`
-	DHCPOptions struct {
-		DNSServers []string `json:"dnsServers"`
-	} `json:"dhcpOptions"`
+	VirtualNetwork   struct{ ID string }
+	LinkState        string `json:"virtualNetworkLinkState"`
+	ResolutionPolicy string
 
-	VirtualNetwork struct {
-		ID string `json:"id"`
-	} `json:"virtualNetwork"`
-	LinkState  string `json:"virtualNetworkLinkState"`
-	Resolution string `json:"resolutionPolicy"`
+	ARecords    []struct{ IPv4Address string }
+	AAAARecords []struct{ IPv6Address string }
 
-	ARecords []struct {
-		Address string `json:"ipv4Address"`
-	} `json:"aRecords"`
-	AAAARecords []struct {
-		Address string `json:"ipv6Address"`
-	} `json:"aaaaRecords"`
+	DomainName          string
+	ForwardingRuleState string
+	TargetDNSServers    []struct{ IPAddress string }
 
-	DomainName string `json:"domainName"`
-	RuleState  string `json:"forwardingRuleState"`
-	Targets    []struct {
-		Address string `json:"ipAddress"`
-	} `json:"targetDnsServers"`
-
-	DNSConfigs []struct {
-		FQDN      string   `json:"fqdn"`
-		Addresses []string `json:"ipAddresses"`
-	} `json:"customDnsConfigs"`
+	CustomDNSConfigs []struct {
+		FQDN        string
+		IPAddresses []string
+	}
 }
 
-// AddAzure adds what the Azure CLI printed as JSON, one object or a list. It
-// recognises the output of
+// AddAzure adds what the Azure CLI printed as JSON, one object or a list. It recognises the output
+// of
 //
 //	az network vnet show, list
 //	az network private-dns zone show, list
@@ -67,17 +52,16 @@ type azureObject struct {
 //	az network private-endpoint show, list
 //	az dns-resolver forwarding-rule list
 //
-// by the ids in it, and takes a list of links, records or rules for a whole one.
-// An empty list says nothing, since it does not say of what. The error is for
-// what is no such JSON.
+// by the IDs in it, and takes a list of links, records or rules for a whole one. An empty list adds
+// nothing. The error is for anything else.
 func (g *Given) AddAzure(data []byte) error {
 	if len(data) > maxAzure {
-		return fmt.Errorf("dnscheck: more than %d bytes", maxAzure)
+		return fmt.Errorf("dnscheck: want at most %d bytes, got %d", maxAzure, len(data))
 	}
 	var objects []azureObject
+	var err error
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	list := bytes.HasPrefix(data, []byte("["))
-	var err error
 	if list {
 		err = json.Unmarshal(data, &objects)
 	} else {
@@ -86,9 +70,9 @@ func (g *Given) AddAzure(data []byte) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("dnscheck: not the JSON of the Azure CLI: %s", classify.Redact(err.Error(), maxErrorText))
+		return fmt.Errorf("dnscheck: want JSON of the Azure CLI: %s", classify.Redact(err.Error(), maxErrorText))
 	case len(objects) > maxObjects:
-		return fmt.Errorf("dnscheck: more than %d objects", maxObjects)
+		return fmt.Errorf("dnscheck: want at most %d objects, got %d", maxObjects, len(objects))
 	}
 	known := 0
 	for i := range objects {
@@ -97,7 +81,7 @@ func (g *Given) AddAzure(data []byte) error {
 		}
 	}
 	if known == 0 && len(objects) > 0 {
-		return errors.New("dnscheck: nothing in it is a network, zone, link, record set, private endpoint or forwarding rule of Azure")
+		return errors.New("dnscheck: want a network, zone, link, record set, private endpoint or forwarding rule of Azure, got none of these")
 	}
 	return nil
 }
@@ -110,112 +94,110 @@ func (g *Given) addAzure(o *azureObject, list bool) bool {
 		}
 		return ""
 	}
+	parent := "" // the last word but one
+	if len(parts) > 1 {
+		parent = parts[len(parts)-2]
+	}
 	zone := after("privatednszones")
 	switch {
-	case after("virtualnetworklinks") != "" && zone != "":
+	case zone != "" && after("virtualnetworklinks") != "":
 		z := g.zoneNamed(zone)
-		z.LinksKnown = z.LinksKnown || list
-		z.Links = append(z.Links, GivenLink{
-			Network: o.VirtualNetwork.ID, Complete: o.LinkState == "" || strings.EqualFold(o.LinkState, "Completed"),
-			Fallback: strings.EqualFold(o.Resolution, "NxDomainRedirect"),
+		z.allLinks = z.allLinks || list
+		z.links = append(z.links, givenLink{
+			network: o.VirtualNetwork.ID, complete: o.LinkState == "" || strings.EqualFold(o.LinkState, "Completed"),
+			fallback: strings.EqualFold(o.ResolutionPolicy, "NxDomainRedirect"),
 		})
-	case zone != "" && len(parts) >= 2 && parts[len(parts)-2] != "privatednszones":
+	case zone != "" && parent != "privatednszones":
 		z := g.zoneNamed(zone)
-		z.RecordsKnown = z.RecordsKnown || list
-		rec := GivenRecord{Name: strings.ToLower(o.Name)}
+		z.allRecords = z.allRecords || list
+		rec := givenNames{name: strings.ToLower(o.Name)}
 		for _, a := range o.ARecords {
-			rec.Addresses = appendAddr(rec.Addresses, a.Address)
+			rec.add(a.IPv4Address)
 		}
 		for _, a := range o.AAAARecords {
-			rec.Addresses = appendAddr(rec.Addresses, a.Address)
+			rec.add(a.IPv6Address)
 		}
-		if len(rec.Addresses) > 0 {
-			z.Records = append(z.Records, rec)
+		if len(rec.addresses) > 0 {
+			z.records = append(z.records, rec)
 		}
 	case zone != "":
 		g.zoneNamed(zone)
-	case after("forwardingrules") != "" || o.DomainName != "" && len(o.Targets) > 0:
-		g.ForwardersComplete = g.ForwardersComplete || list
-		if strings.EqualFold(o.RuleState, "Disabled") {
-			return true
+	case after("forwardingrules") != "" || o.DomainName != "" && len(o.TargetDNSServers) > 0:
+		g.forwardersDone = g.forwardersDone || list
+		if !strings.EqualFold(o.ForwardingRuleState, "Disabled") {
+			f := givenNames{name: strings.ToLower(trimDot(o.DomainName))}
+			for _, t := range o.TargetDNSServers {
+				f.add(t.IPAddress)
+			}
+			g.forwarders = append(g.forwarders, f)
 		}
-		f := GivenForwarder{Domain: strings.ToLower(unrooted(o.DomainName))}
-		for _, t := range o.Targets {
-			f.Targets = appendAddr(f.Targets, t.Address)
-		}
-		g.Forwarders = append(g.Forwarders, f)
 	case after("privateendpoints") != "":
-		for _, c := range o.DNSConfigs {
-			e := GivenEndpoint{Name: strings.ToLower(unrooted(c.FQDN))}
-			for _, a := range c.Addresses {
-				e.Addresses = appendAddr(e.Addresses, a)
-			}
-			if checkName(e.Name) == nil {
-				g.Endpoints = append(g.Endpoints, e)
+		for _, c := range o.CustomDNSConfigs {
+			e := givenNames{name: strings.ToLower(trimDot(c.FQDN))}
+			e.add(c.IPAddresses...)
+			if checkName(e.name) == nil {
+				g.endpoints = append(g.endpoints, e)
 			}
 		}
-	case after("virtualnetworks") != "" && len(parts) >= 2 && parts[len(parts)-2] == "virtualnetworks":
-		n := GivenNetwork{ID: o.ID, Name: o.Name}
+	case parent == "virtualnetworks":
+		n := givenNetwork{id: o.ID, name: o.Name}
 		for _, p := range o.AddressSpace.AddressPrefixes {
 			if prefix, err := netip.ParsePrefix(p); err == nil {
-				n.Prefixes = append(n.Prefixes, prefix)
+				n.prefixes = append(n.prefixes, prefix)
 			}
 		}
-		for _, s := range o.DHCPOptions.DNSServers {
-			n.Servers = appendAddr(n.Servers, s)
-		}
-		g.Networks = append(g.Networks, n)
+		var servers givenNames
+		servers.add(o.DHCPOptions.DNSServers...)
+		n.servers = servers.addresses
+		g.networks = append(g.networks, n)
 	default:
 		return false
 	}
 	return true
 }
 
-func (g *Given) zoneNamed(name string) *GivenZone {
-	for i := range g.Zones {
-		if strings.EqualFold(g.Zones[i].Name, name) {
-			return &g.Zones[i]
+func (g *Given) zoneNamed(name string) *givenZone {
+	at := slices.IndexFunc(g.zones, func(z givenZone) bool { return strings.EqualFold(z.name, name) })
+	if at < 0 {
+		at = len(g.zones)
+		g.zones = append(g.zones, givenZone{name: name})
+	}
+	return &g.zones[at]
+}
+
+// add appends what is an address, within the bound.
+func (n *givenNames) add(texts ...string) {
+	for _, text := range texts {
+		if addr, err := netip.ParseAddr(strings.TrimSpace(text)); err == nil && len(n.addresses) < maxAddresses {
+			n.addresses = append(n.addresses, addr.Unmap())
 		}
 	}
-	g.Zones = append(g.Zones, GivenZone{Name: name})
-	return &g.Zones[len(g.Zones)-1]
 }
 
-func appendAddr(all []netip.Addr, text string) []netip.Addr {
-	addr, err := netip.ParseAddr(strings.TrimSpace(text))
-	if err != nil || len(all) == maxAddresses {
-		return all
-	}
-	return append(all, addr.Unmap())
-}
-
-// AddForwarders adds the conditional forwarders of the custom DNS servers as a
-// list that can be typed: a domain and the addresses it goes to on each line, "."
-// for everything else, "#" before a comment. It is taken for the whole list. The
-// error names the first line that is none.
+// AddForwarders adds the conditional forwarders of the network's own DNS servers: a domain and the
+// addresses it goes to on each line, "." for everything else, "#" before a comment. It is taken for
+// the whole list. The error names the first other line.
 func (g *Given) AddForwarders(data []byte) error {
 	if len(data) > maxFile {
-		return fmt.Errorf("dnscheck: more than %d bytes", maxFile)
+		return fmt.Errorf("dnscheck: want at most %d bytes, got %d", maxFile, len(data))
 	}
 	var problems []string
 	for line := range lines(data, &problems, "forwarders") {
 		text, _, _ := strings.Cut(line.text, "#")
-		f := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == ',' })
+		f := fields(strings.ReplaceAll(text, ",", " "))
 		if len(f) == 0 {
 			continue
 		}
-		rule := GivenForwarder{Domain: strings.ToLower(unrooted(f[0]))}
-		for _, a := range f[1:] {
-			rule.Targets = appendAddr(rule.Targets, a)
+		rule := givenNames{name: strings.ToLower(trimDot(f[0]))}
+		rule.add(f[1:]...)
+		if rule.name != "." && checkDomain(rule.name) != nil || len(rule.addresses) == 0 || len(g.forwarders) == maxObjects {
+			return fmt.Errorf("dnscheck: line %d: want a domain with addresses, got %s", line.number, shown(line.text))
 		}
-		if rule.Domain != "." && checkDomain(rule.Domain) != nil || len(rule.Targets) == 0 || len(g.Forwarders) == maxObjects {
-			return fmt.Errorf("dnscheck: line %d: %s is not a domain with addresses", line.number, shown(line.text))
-		}
-		g.Forwarders = append(g.Forwarders, rule)
+		g.forwarders = append(g.forwarders, rule)
 	}
 	if len(problems) > 0 {
 		return errors.New("dnscheck: " + problems[0])
 	}
-	g.ForwardersComplete = true
+	g.forwardersDone = true
 	return nil
 }

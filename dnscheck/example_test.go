@@ -129,9 +129,10 @@ func ExampleGiven_Judge() {
 }
 
 func ExampleReadSettings() {
-	s := dnscheck.ReadSettings(fstest.MapFS{
+	node := fstest.MapFS{
 		"etc/resolv.conf": {Data: []byte("nameserver 127.0.0.53\nsearch corp.test\noptions ndots:2 timeout:1\n")},
-	})
+	}
+	s := dnscheck.ReadSettings([]dnscheck.Source{{Name: "node", FS: node}})
 	fmt.Println(s.Nameservers, s.Search, s.NDots, s.TimeoutMS, s.Order)
 	// Output: [127.0.0.53:53] [corp.test] 2 1000 [files dns]
 }

@@ -16,33 +16,32 @@ import (
 )
 
 const (
-	// ednsSize is the datagram size announced: what passes any path without
-	// fragments, and what Go's resolver announces too.
+	// ednsSize is the datagram size announced: what passes any path without fragments, and what
+	// Go's resolver announces too.
 	ednsSize = 1232
-	// resendAfter is when an unanswered datagram is sent once more. The runtime
-	// does so after its own timeout, 5 s by default, which would not fit into a
-	// check; an answer that merely takes longer than this is still accepted.
+	// resendAfter is when an unanswered datagram is sent once more. The runtime does so after its
+	// own timeout, 5 s by default, which would not fit into a check; an answer that merely takes
+	// longer than this is still accepted.
 	resendAfter = 2 * time.Second
 	maxStray    = 16
 )
 
-// Network is the [Exchanger] that really asks over the network. The zero value
-// is ready; it keeps no connection and no goroutine between calls.
+// Network is the [Exchanger] that really asks over the network. The zero value is ready; it keeps
+// no connection and no goroutine between calls.
 //
-// It asks for recursion, announces 1232 bytes (EDNS0, RFC 6891) and ignores
-// datagrams that do not answer the question, as Go's resolver does: they may be
-// forged, or belong to an earlier question.
+// It asks for recursion, announces 1232 bytes (EDNS0, RFC 6891) and ignores datagrams that do not
+// answer the question, as Go's resolver does: they may be forged, or belong to an earlier question.
 type Network struct{}
 
-// Exchange implements [Exchanger]. network is "udp" or "tcp". Without a deadline
-// in ctx it waits as long as ctx lives.
+// Exchange implements [Exchanger]. network is "udp" or "tcp". Without a deadline in ctx it waits as
+// long as ctx lives.
 func (Network) Exchange(ctx context.Context, server netip.AddrPort, network string, q Question) (Answer, error) {
 	qtype, ok := dns.StringToType[q.Type]
 	if !ok || qtype != dns.TypeA && qtype != dns.TypeAAAA && qtype != dns.TypeCNAME {
-		return Answer{}, fmt.Errorf("dnscheck: question type %q is neither A nor AAAA nor CNAME", q.Type)
+		return Answer{}, fmt.Errorf("dnscheck: want question type A, AAAA or CNAME, got %q", q.Type)
 	}
 	if network != "udp" && network != "tcp" {
-		return Answer{}, fmt.Errorf("dnscheck: network %q is neither udp nor tcp", network)
+		return Answer{}, fmt.Errorf("dnscheck: want network udp or tcp, got %q", network)
 	}
 	query := new(dns.Msg)
 	query.SetQuestion(dns.Fqdn(q.Name), qtype) // sets a random id and RD
@@ -69,9 +68,9 @@ func (Network) Exchange(ctx context.Context, server netip.AddrPort, network stri
 	return exchangeDatagrams(ctx, conn, query, packed, func() *stray { return listenStray(server, query, packed) })
 }
 
-// exchangeDatagrams asks over a connected socket, as Go's resolver does: what
-// comes from another address never reaches it. When nothing came, the question
-// is sent once more, and by again also from a socket that hears other addresses.
+// exchangeDatagrams asks over a connected socket, as Go's resolver does: what comes from another
+// address never reaches it. When nothing came, the question is sent once more, and by again also
+// from a socket that receives from other addresses.
 func exchangeDatagrams(ctx context.Context, conn net.Conn, query *dns.Msg, packed []byte, again func() *stray) (Answer, error) {
 	buf := make([]byte, ednsSize)
 	var seen Unmatched
@@ -114,8 +113,8 @@ func exchangeDatagrams(ctx context.Context, conn net.Conn, query *dns.Msg, packe
 	}
 }
 
-// readMatching reads until a datagram answers query, or the read fails. One that
-// answers it but cannot be read to its end is [ErrMalformed].
+// readMatching reads until a datagram answers query, or the read fails. One that answers it but
+// cannot be read to its end is [ErrMalformed].
 func readMatching(conn net.Conn, buf []byte, query *dns.Msg, seen *Unmatched) (*dns.Msg, error) {
 	for {
 		n, err := conn.Read(buf)
@@ -135,8 +134,8 @@ func readMatching(conn net.Conn, buf []byte, query *dns.Msg, seen *Unmatched) (*
 	}
 }
 
-// add counts a datagram that does not answer query. err is that of reading it;
-// from is zero unless another address sent it.
+// add counts a datagram that does not answer query. err is that of reading it; from is zero unless
+// another address sent it.
 func (u *Unmatched) add(reply *dns.Msg, err error, query *dns.Msg, from netip.Addr) {
 	u.Count++
 	why, ours := "", false
@@ -162,11 +161,11 @@ func (u *Unmatched) add(reply *dns.Msg, err error, query *dns.Msg, from netip.Ad
 	}
 }
 
-// stray is a socket that is not connected, and so hears whoever answers.
+// stray is a socket that is not connected, and so receives answers from anybody.
 type stray struct {
 	conn  net.PacketConn
 	done  chan struct{}
-	heard chan struct{} // closed when seen first holds something
+	first chan struct{} // closed when seen first holds something
 	seen  Unmatched
 }
 
@@ -180,7 +179,7 @@ func listenStray(server netip.AddrPort, query *dns.Msg, packed []byte) *stray {
 		_ = conn.Close()
 		return nil
 	}
-	s := &stray{conn: conn, done: make(chan struct{}), heard: make(chan struct{})}
+	s := &stray{conn: conn, done: make(chan struct{}), first: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		buf := make([]byte, ednsSize)
@@ -192,15 +191,15 @@ func listenStray(server netip.AddrPort, query *dns.Msg, packed []byte) *stray {
 			udp, ok := addr.(*net.UDPAddr)
 			reply := new(dns.Msg)
 			err = reply.Unpack(buf[:n])
-			// Only a real answer from elsewhere says something; the rest is noise that
-			// anybody could send to an open port.
+			// Only a real answer from elsewhere says something; the rest is noise that anybody
+			// could send to an open port.
 			from := netip.Addr{}
 			if ok {
 				from = udp.AddrPort().Addr().Unmap()
 			}
 			if err == nil && from.IsValid() && from.WithZone("") != server.Addr().Unmap().WithZone("") && answers(reply, query) {
 				if s.seen.add(reply, nil, query, from); s.seen.Count == 1 {
-					close(s.heard)
+					close(s.first)
 				}
 			}
 		}
@@ -208,7 +207,7 @@ func listenStray(server netip.AddrPort, query *dns.Msg, packed []byte) *stray {
 	return s
 }
 
-// close ends the listening and adds what was heard to seen.
+// close ends the listening and adds what came to seen.
 func (s *stray) close(seen *Unmatched) {
 	_ = s.conn.Close()
 	<-s.done
@@ -280,7 +279,7 @@ func readAnswer(m *dns.Msg, qtype uint16) Answer {
 			}
 		case *dns.CNAME:
 			if len(a.CNAMEs) < maxCNAMEs {
-				a.CNAMEs = append(a.CNAMEs, unrooted(rr.Target))
+				a.CNAMEs = append(a.CNAMEs, trimDot(rr.Target))
 			}
 		default:
 			continue
@@ -292,7 +291,7 @@ func readAnswer(m *dns.Msg, qtype uint16) Answer {
 	}
 	for _, rr := range m.Ns {
 		if soa, ok := rr.(*dns.SOA); ok && len(a.Addresses) == 0 {
-			a.SOA, a.SOASerial = unrooted(soa.Hdr.Name), int64(soa.Serial)
+			a.SOA, a.SOASerial = trimDot(soa.Hdr.Name), int64(soa.Serial)
 			a.NegativeTTLSeconds = int(min(soa.Hdr.Ttl, soa.Minttl)) // RFC 2308 section 5
 			break
 		}
@@ -305,12 +304,4 @@ func rcodeName(code int) string {
 		return name
 	}
 	return fmt.Sprintf("RCODE%d", code)
-}
-
-// unrooted returns name without its trailing dot; the root zone stays ".".
-func unrooted(name string) string {
-	if name == "." {
-		return name
-	}
-	return strings.TrimSuffix(name, ".")
 }

@@ -11,384 +11,314 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// judge turns what was seen into findings.
+// judge turns what was seen into findings. It asks nothing and changes nothing.
 type judge struct {
 	report  *Report
-	lookup  *lookup // nil for an IP literal
+	seen    *replay // nil for an IP literal
+	decided decision
 	expect  []netip.Prefix
 	routes6 []byte // the node's IPv6 routes; nil = not known
+
+	all []classify.Finding
+}
+
+// fail appends a failure about the name looked up. The pointer is good until the next.
+func (j *judge) fail(cause classify.Cause, facts []classify.Fact, format string, args ...any) *classify.Finding {
+	f := classify.New(cause, fmt.Sprintf(format, args...), facts...)
+	f.Endpoint = j.report.Name
+	j.all = append(j.all, f)
+	return &j.all[len(j.all)-1]
+}
+
+// warn is fail with the severity of a warning.
+func (j *judge) warn(cause classify.Cause, facts []classify.Fact, format string, args ...any) *classify.Finding {
+	f := j.fail(cause, facts, format, args...)
+	f.Severity = classify.SeverityWarn
+	return f
+}
+
+// failIf is fail if is, else warn.
+func (j *judge) failIf(is bool, cause classify.Cause, facts []classify.Fact, format string, args ...any) *classify.Finding {
+	if is {
+		return j.fail(cause, facts, format, args...)
+	}
+	return j.warn(cause, facts, format, args...)
+}
+
+func fact(key, value string) []classify.Fact {
+	return []classify.Fact{{Key: key, Value: value}}
+}
+
+func (j *judge) addressFacts(addrs []netip.Addr) []classify.Fact {
+	facts := fact(classify.FactAddress, joined(addrs))
+	if j.report.Answered.IsValid() {
+		facts = append(facts, fact(classify.FactResolver, j.report.Answered.String())...)
+	}
+	return facts
+}
+
+// gotNothing reports whether the runtime is left without any address.
+func (j *judge) gotNothing() bool { return j.report.From == "" }
+
+// round is the full name that decided.
+func (j *judge) round() *round { return j.seen.rounds[j.decided.round] }
+
+// server is a nameserver as it is printed.
+func (j *judge) server(i int) string { return j.report.Settings.Nameservers[i].String() }
+
+// reasons are the server's own, RFC 8914.
+func reasons(a *Answer) string {
+	if a == nil || len(a.Extended) == 0 {
+		return ""
+	}
+	var all []string
+	for _, e := range a.Extended {
+		text := e.Name
+		if text == "" {
+			text = fmt.Sprintf("code %d", e.Code)
+		}
+		if e.Text != "" {
+			text += ": " + e.Text
+		}
+		all = append(all, text)
+	}
+	return " (it says: " + strings.Join(all, "; ") + ")"
+}
+
+// keptFor says how long a denial outlives the repair of the record.
+func keptFor(a *Answer) string {
+	if a == nil || a.NegativeTTLSeconds == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Caches may keep this denial for %v after a repair.", time.Duration(a.NegativeTTLSeconds)*time.Second)
+}
+
+// platform is what Azure's own resolver says of the name from this node.
+func (j *judge) platform() string {
+	p := j.report.Platform
+	if p == nil {
+		return ""
+	}
+	found := p.addresses()
+	switch {
+	case slices.ContainsFunc(found, netip.Addr.IsPrivate):
+		return fmt.Sprintf(" Azure's platform resolver %s answers %s from this node: the private zone is linked, and the node's own nameservers do not forward to it.", p.Server.Addr(), joined(found))
+	case len(found) > 0:
+		return fmt.Sprintf(" Azure's platform resolver %s answers %s from this node, too: the private zone is not linked to this network.", p.Server.Addr(), joined(found))
+	case p.A.Answer != nil && p.A.Answer.RCode == rcodeNXDomain:
+		return fmt.Sprintf(" Azure's platform resolver %s denies the name from this node, too.", p.Server.Addr())
+	}
+	return "" // silent: not in Azure, or not allowed; that says nothing
+}
+
+func onLink(link string) string {
+	if link == "" {
+		return ""
+	}
+	return " on link " + link
 }
 
 // findings returns failures first; among them the one that the runtime shows.
 func (j *judge) findings() []classify.Finding {
-	d := j.lookup.decide(false)
-	all := slices.Concat(
-		j.noNameserver(), j.filesOnly(), j.clusterOnly(), j.nameservers(d),
-		j.hostsOverride(d), j.firstServerDead(d), j.disagreement(d), j.halfDenied(d), j.servedStale(d),
-		j.addressFindings(), j.publicAnswer(d), j.searchCapture(d), j.onlyIPv6(), j.podResolver(), j.ignored(),
-	)
+	for _, rule := range []func(){
+		j.noNameserver, j.filesOnly, j.clusterOnly, j.nameservers,
+		j.hostsOverride, j.firstServerDead, j.disagreement, j.halfDenied, j.servedStale,
+		j.unusableAddresses, j.publicAnswer, j.searchCapture, j.onlyIPv6, j.podResolver, j.ignored,
+	} {
+		rule()
+	}
 	if j.report.Inconclusive != "" {
 		// What was not seen to its end is no failure.
-		for i := range all {
-			if all[i].Severity == classify.SeverityFail {
-				all[i].Severity = classify.SeverityWarn
+		for i := range j.all {
+			if j.all[i].Severity == classify.SeverityFail {
+				j.all[i].Severity = classify.SeverityWarn
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b classify.Finding) int { return rank(a.Severity) - rank(b.Severity) })
-	return all
-}
-
-func rank(s classify.Severity) int {
-	switch s {
-	case classify.SeverityFail:
-		return 0
-	case classify.SeverityWarn:
-		return 1
+	rank := func(f classify.Finding) int {
+		i := slices.Index([]classify.Severity{classify.SeverityWarn, classify.SeverityFail}, f.Severity)
+		return -i
 	}
-	return 2
+	slices.SortStableFunc(j.all, func(a, b classify.Finding) int { return rank(a) - rank(b) })
+	return j.all
 }
 
-// finding builds one about the name looked up; fail false makes it a warning.
-func (j *judge) finding(cause classify.Cause, fail bool, summary string, facts ...classify.Fact) classify.Finding {
-	f := classify.New(cause, summary, facts...)
-	f.Endpoint = j.report.Name
-	if !fail {
-		f.Severity = classify.SeverityWarn
-	}
-	return f
-}
-
-// gotNothing says that the runtime is left without any address.
-func (j *judge) gotNothing() bool { return j.report.From == "" }
-
-func (j *judge) noNameserver() []classify.Finding {
+func (j *judge) noNameserver() {
 	s := &j.report.Settings
-	if !s.DefaultNameservers || !slices.Contains(s.Order, sourceDNS) {
-		return nil
+	if !s.DefaultNameservers || !s.usesDNS() {
+		return
 	}
 	why := "names no usable nameserver"
 	if slices.Contains(s.Problems, s.File+": does not exist") {
 		why = "does not exist"
 	}
-	return []classify.Finding{j.finding(classify.DNSNoNameserver, j.gotNothing(),
-		fmt.Sprintf("%s %s, so the runtime asks 127.0.0.1 and ::1.", s.File, why),
-		classify.Fact{Key: classify.FactFile, Value: s.File})}
+	j.failIf(j.gotNothing(), classify.DNSNoNameserver, fact(classify.FactFile, s.File),
+		"%s %s, so the runtime asks 127.0.0.1 and ::1.", s.File, why)
 }
 
 // filesOnly is for a node whose nsswitch.conf leaves DNS out.
-func (j *judge) filesOnly() []classify.Finding {
-	if !j.gotNothing() || slices.Contains(j.report.Settings.Order, sourceDNS) {
-		return nil
-	}
-	return []classify.Finding{j.finding(classify.DNSNoNameserver, true,
-		fmt.Sprintf("%s lets the runtime look into %s only, and %s is not in it; no nameserver is asked.", nsswitchFile, hostsFile, j.report.Name),
-		classify.Fact{Key: classify.FactFile, Value: nsswitchFile})}
-}
-
-// nameservers tells what each nameserver failed at. It is a failure only where
-// no nameserver settled the question for the runtime; a denial is one when the
-// runtime is left with it.
-func (j *judge) nameservers(d decision) []classify.Finding {
-	nothing := j.gotNothing() && slices.Contains(j.report.Settings.Order, sourceDNS)
-	type group struct {
-		server   int
-		cause    classify.Cause
-		families []family
-		fail     bool
-		shown    bool
-	}
-	var groups []group
-	shownServer, shownFamily := d.shown()
-	seen := j.lookup.rounds[d.round].seen
-	for s := range seen {
-		for f := range families {
-			o, out := &seen[s][f], d.outcomes[f]
-			if !o.settled || o.kind == kindAddresses {
-				continue
-			}
-			fail := nothing && (!out.decided || out.kind == kindMoveOn)
-			if o.kind != kindMoveOn {
-				// A denial counts where it is final; elsewhere it is a disagreement.
-				if fail = nothing && out.decided && out.kind == o.kind && out.server == s; !fail {
-					continue
-				}
-			}
-			shown := s == shownServer && f == shownFamily
-			at := slices.IndexFunc(groups, func(g group) bool { return g.server == s && g.cause == o.Cause })
-			if at < 0 {
-				groups = append(groups, group{s, o.Cause, []family{f}, fail, shown})
-				continue
-			}
-			groups[at].families = append(groups[at].families, f)
-			groups[at].fail = groups[at].fail || fail
-			groups[at].shown = groups[at].shown || shown
-		}
-	}
-	slices.SortStableFunc(groups, func(a, b group) int {
-		switch {
-		case a.shown == b.shown:
-			return 0
-		case a.shown:
-			return -1
-		default:
-			return 1
-		}
-	})
-	var all []classify.Finding
-	for _, g := range groups {
-		all = append(all, j.nameserver(d, g.server, g.families, g.fail))
-	}
-	return all
-}
-
-// shown is whose failure the runtime prints when it got nothing: that of the
-// family which took longer, since its error comes last.
-func (d decision) shown() (server int, f family) {
-	if d.outcomes[famAAAA].waitMS > d.outcomes[famA].waitMS {
-		return d.outcomes[famAAAA].server, famAAAA
-	}
-	return d.outcomes[famA].server, famA
-}
-
-func (j *judge) nameserver(d decision, server int, fams []family, fail bool) classify.Finding {
-	round := j.lookup.rounds[d.round]
-	o := &round.seen[server][fams[0]]
-	address := j.lookup.settings.Nameservers[server].String()
-	types := fams[0].String()
-	if len(fams) > 1 {
-		types = "A and AAAA"
-	}
-	facts := []classify.Fact{{Key: classify.FactResolver, Value: address}}
-	if o.Answer != nil {
-		facts = append(facts, classify.Fact{Key: classify.FactRCode, Value: o.Answer.RCode})
-	}
-	if o.limit > 0 {
-		facts = append(facts, classify.Fact{Key: classify.FactLimit, Value: o.limit.String()})
-	} else {
-		facts = append(facts, classify.Fact{Key: classify.FactElapsed, Value: ms(o.ElapsedMS).String()})
-	}
-	summary := fmt.Sprintf("Nameserver %s, asked for %s of %s, %s.", address, types, unrooted(round.name), j.what(o, types))
-	final := o.kind == kindNXDomain || o.kind == kindNoData
-	if final {
-		summary += keptFor(o.Answer) + j.otherNames()
-	} else if wait := d.outcomes[fams[0]].waitMS; !fail && o.silent && len(fams) == 1 && d.outcomes[fams[0]].decided {
-		summary += fmt.Sprintf(" A lookup waits %v for this record.", ms(wait))
-	}
-	summary += j.aside(server, o)
-	if o.kind != kindAddresses && o.settled && !o.silent {
-		summary += j.platform()
-	}
-	f := j.finding(o.Cause, fail, summary, facts...)
-	if o.Cause == classify.DNSDNSSECFailed || o.Cause == classify.DNSClusterOnlyName {
-		f.Certainty = classify.CertaintyLikely
-	}
-	if final && (len(j.report.Unasked) > 0 || j.lookup.settings.hostsUnread) {
-		f.Certainty = classify.CertaintyLikely
-	}
-	if o.err != nil {
-		for _, fact := range classify.Error(o.err).Facts { // errno and the like
-			// The address there is the nameserver's, which would read as an answer.
-			if fact.Key != classify.FactAddress && f.Fact(fact.Key) == "" {
-				f.Facts = append(f.Facts, fact)
-			}
-		}
-		f = f.WithError(o.err)
-	}
-	return f
-}
-
-// what is the predicate of the sentence about one nameserver.
-func (j *judge) what(o *observation, types string) string {
-	alias := ""
-	if o.Answer != nil && len(o.Answer.CNAMEs) > 0 {
-		alias = ", an alias that ends at " + o.Answer.CNAMEs[len(o.Answer.CNAMEs)-1]
-	}
-	zone := ""
-	if o.Answer != nil && o.Answer.SOA != "" {
-		zone = ", in the words of the zone " + o.Answer.SOA
-	}
-	switch {
-	case o.Cause == classify.DNSCNAMELoop:
-		chain := j.report.Chain
-		if loopOf(j.report.Name, chain) == "" && o.Answer != nil {
-			chain = o.Answer.CNAMEs
-		}
-		return "fails on an alias that leads back to itself: " + strings.Join(append([]string{unrooted(j.report.Name)}, chain...), " -> ")
-	case o.Cause == classify.DNSDNSSECFailed:
-		return "answered SERVFAIL because its DNSSEC check failed" + reasons(o.Answer)
-	case o.Cause == classify.DNSPrivateZoneEmpty:
-		rcode := "no data"
-		if o.kind == kindNXDomain {
-			rcode = "NXDOMAIN"
-		}
-		return fmt.Sprintf("looked into the private zone of %s and found no record there (%s%s%s), and the public one is hidden by it",
-			privateLinkOf(j.report.Name, o.Answer), rcode, alias, zone)
-	case o.kind == kindNXDomain:
-		return "says that the name does not exist (NXDOMAIN" + alias + zone + ")" + reasons(o.Answer)
-	case o.kind == kindNoData:
-		return "knows the name but holds no such record (no data" + alias + zone + ")" + reasons(o.Answer)
-	case o.Unmatched != nil:
-		return "sent " + o.Unmatched.text() + "; the runtime ignores that and is left without an answer"
-	case o.Cause == classify.DNSTruncatedNoTCP:
-		return "sent a truncated answer over UDP and failed over TCP: " + o.Error
-	case o.limit > 0:
-		return fmt.Sprintf("gave no answer within %v", o.limit)
-	case o.Answer != nil && o.silent:
-		return o.Error
-	case o.Answer != nil && o.Answer.Lame:
-		return "only pointed elsewhere and does not look names up for this node (lame referral)"
-	case o.Answer != nil:
-		return "answered " + o.Answer.RCode + reasons(o.Answer)
-	case o.Cause == classify.DNSResolverPortClosed:
-		return "could not be asked, because nothing listens there: " + o.Error
-	case o.Cause == classify.DNSResolverUnreachable:
-		return "could not be asked, because this node has no way to it: " + o.Error
-	case errors.Is(o.err, ErrMalformed):
-		return "sent an answer that cannot be read: " + o.Error
-	default:
-		return "could not be asked: " + o.Error
+func (j *judge) filesOnly() {
+	if j.gotNothing() && !j.report.Settings.usesDNS() {
+		j.fail(classify.DNSNoNameserver, fact(classify.FactFile, nsswitchFile),
+			"%s lets the runtime look into %s only, and %s is not in it; no nameserver is asked.", nsswitchFile, hostsFile, j.report.Name)
 	}
 }
 
-// otherNames adds to a denial what became of the search list.
-func (j *judge) otherNames() string {
-	var names []string
-	for _, n := range j.report.Also {
-		names = append(names, unrooted(n.Name))
+// clusterOnly tells of a name that only the cluster's DNS can know.
+func (j *judge) clusterOnly() {
+	why := clusterName(j.report.Name)
+	answered := slices.ContainsFunc(j.seen.rounds, (*round).anyAnswer) // a timeout says nothing of a name
+	if why == "" || !answered || j.report.Inconclusive != "" || !j.gotNothing() || isLocalhost(j.report.Name) || !j.report.Settings.usesDNS() {
+		return
 	}
-	text := ""
-	if len(names) > 0 {
-		text = " The search list gave nothing either: " + strings.Join(names[:min(len(names), 6)], ", ") + "."
-	}
-	if n := len(j.report.Unasked); n > 0 {
-		text += fmt.Sprintf(" There was no time to ask for %d more of the search list.", n)
-	}
-	return text
+	j.fail(classify.DNSClusterOnlyName, nil,
+		"%s %s, which the cluster's DNS serves to pods; the runtime asks the node's resolver, and that gives no address for it.", j.report.Name, why).
+		Certainty = classify.CertaintyLikely
 }
 
-// hostsOverride tells of an answer out of the hosts file, and whether DNS says
-// the same.
-func (j *judge) hostsOverride(d decision) []classify.Finding {
-	r := j.report
-	if r.From != FromHosts || isLocalhost(r.Name) { // every system ships that line
-		return nil
+// podResolver tells that another resolver than the node's was looked at.
+func (j *judge) podResolver() {
+	if s := &j.report.Settings; s.Cluster {
+		j.warn(classify.DNSPodResolver, fact(classify.FactFile, s.File),
+			"%s searches %s, as a kubelet writes it for a pod; what it leads to is no evidence about the node, whose runtime pulls.",
+			s.File, strings.Join(s.Search[:min(len(s.Search), 4)], ", "))
 	}
-	fromDNS := j.lookup.addresses(d)
-	var dns string
-	switch {
-	case len(fromDNS) > 0 && sameAddresses(fromDNS, r.Addresses):
-		dns = "DNS gives the same"
-	case len(fromDNS) > 0:
-		dns = "DNS disagrees and gives " + joined(fromDNS)
-	case !d.decided:
-		dns = "what DNS says was not seen"
-	case d.denied():
-		dns = "DNS does not know the name"
-	default:
-		dns = "DNS could not be asked"
-	}
-	facts := []classify.Fact{}
-	var places []string
-	for _, e := range r.Hosts {
-		place := fmt.Sprintf("%s:%d", e.File, e.Line)
-		places = append(places, place)
-		if len(facts) < 8 {
-			facts = append(facts, classify.Fact{Key: classify.FactFile, Value: place})
-		}
-	}
-	facts = append(facts, classify.Fact{Key: classify.FactAddress, Value: joined(r.Addresses)})
-	since := ""
-	if changed := r.Hosts[0].Changed; !changed.IsZero() && changed.Unix() > 0 {
-		since = " (file last written " + changed.Format(time.DateOnly) + ")"
-	}
-	return []classify.Finding{j.finding(classify.DNSHostsOverride, false,
-		fmt.Sprintf("The runtime takes %s for %s from %s, a line on this node alone%s; %s.",
-			joined(r.Addresses), r.Name, strings.Join(places[:min(len(places), 4)], ", "), since, dns),
-		facts...)}
 }
 
-// denied says that DNS answered, and that there is no address.
-func (d decision) denied() bool {
-	for _, o := range d.outcomes {
-		if !o.decided || o.kind != kindNXDomain && o.kind != kindNoData {
-			return false
-		}
+func (j *judge) ignored() {
+	if s := &j.report.Settings; len(s.Ignored) > 0 {
+		j.warn(classify.DNSIgnoredNameserver, fact(classify.FactFile, s.File),
+			"%s also names %s, which the runtime never asks: only the first %d lines with an IP address count.",
+			s.File, strings.Join(s.Ignored, ", "), maxNameservers)
 	}
-	return true
 }
 
-// firstServerDead tells what every lookup of the node pays for dead nameservers
-// in front of the one that answers.
-func (j *judge) firstServerDead(d decision) []classify.Finding {
-	settler := -1
+// firstServerDead tells what every lookup of the node pays for dead nameservers in front of the one
+// that answers.
+func (j *judge) firstServerDead() {
+	d, settler := j.decided, -1
 	for _, o := range d.outcomes {
 		if o.decided && o.kind != kindMoveOn && (settler < 0 || o.server < settler) {
 			settler = o.server
 		}
 	}
-	seen := j.lookup.rounds[d.round].seen
-	dead := 0
+	seen, dead := j.round().seen, 0
 	for dead < settler && isDead(&seen[dead][famA]) && isDead(&seen[dead][famAAAA]) {
 		dead++
 	}
 	if dead == 0 {
-		return nil
+		return
 	}
-	servers := j.lookup.settings.Nameservers
-	who, them := "the first nameserver, "+servers[0].String()+", is dead", "it"
+	who, them := "the first nameserver, "+j.server(0)+", is dead", "it"
 	if dead > 1 {
-		them = "them"
-		who = "the first nameservers, " + servers[0].String() + " and " + servers[1].String() + ", are dead"
+		who, them = "the first nameservers, "+j.server(0)+" and "+j.server(1)+", are dead", "them"
 	}
-	wait := ""
+	facts := fact(classify.FactResolver, j.server(0))
+	wait, denial := "", ""
 	if d.decided {
 		wait = fmt.Sprintf(" and takes about %v", ms(d.waitMS))
+		facts = append(facts, fact(classify.FactElapsed, ms(d.waitMS).String())...)
 	}
-	denial := ""
-	if d.outcomes[famA].kind != kindAddresses && d.outcomes[famAAAA].kind != kindAddresses {
+	if d.kind() != kindAddresses {
 		denial = " What is dead may know the name."
 	}
-	facts := []classify.Fact{{Key: classify.FactResolver, Value: servers[0].String()}}
-	if d.decided {
-		facts = append(facts, classify.Fact{Key: classify.FactElapsed, Value: ms(d.waitMS).String()})
-	}
-	return []classify.Finding{j.finding(classify.DNSFirstServerDead, false,
-		fmt.Sprintf("%s answers for %s, but %s, and each lookup of the runtime tries %s first%s.%s",
-			servers[settler], j.report.Name, who, them, wait, denial), facts...)}
+	j.warn(classify.DNSFirstServerDead, facts, "%s answers for %s, but %s, and each lookup of the runtime tries %s first%s.%s",
+		j.report.Settings.Nameservers[settler], j.report.Name, who, them, wait, denial)
 }
 
-// isDead says that nothing at all came back.
+// isDead reports whether nothing at all came back.
 func isDead(o *observation) bool {
 	return o.settled && o.Answer == nil && o.Unmatched == nil && o.kind == kindMoveOn && !errors.Is(o.err, ErrMalformed)
 }
 
-func (j *judge) ignored() []classify.Finding {
-	s := &j.report.Settings
-	if len(s.Ignored) == 0 {
-		return nil
+// view is what one nameserver says of the name, both families together.
+type view struct {
+	server    string
+	kind      kind
+	addresses []netip.Addr
+}
+
+// disagreement compares the nameservers that gave a final answer. They disagree when one denies
+// what another answers, or when they have no address in common and at least one of these is
+// private. Different public addresses are no disagreement: large services answer each resolver with
+// others.
+func (j *judge) disagreement() {
+	var views []view
+	for s, seen := range j.round().seen {
+		v := view{server: j.server(s), kind: seen[famA].kind}
+		for f := range families {
+			if seen[f].kind == kindAddresses {
+				v.kind = kindAddresses
+				v.addresses = append(v.addresses, seen[f].addresses()...)
+			}
+		}
+		if v.kind != kindMoveOn {
+			views = append(views, v)
+		}
 	}
-	return []classify.Finding{j.finding(classify.DNSIgnoredNameserver, false,
-		fmt.Sprintf("%s also names %s, which the runtime never asks: only the first %d lines with an IP address count.",
-			s.File, strings.Join(s.Ignored, ", "), maxNameservers),
-		classify.Fact{Key: classify.FactFile, Value: s.File})}
-}
-
-func isLocalhost(name string) bool {
-	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	return name == "localhost" || strings.HasSuffix(name, ".localhost")
-}
-
-func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
-// joined lists at most eight addresses.
-func joined(addrs []netip.Addr) string {
+	if !slices.ContainsFunc(views, func(v view) bool { return disagree(views[0], v) }) {
+		return
+	}
 	var texts []string
-	for _, a := range addrs[:min(len(addrs), 8)] {
-		texts = append(texts, a.String())
+	var facts []classify.Fact
+	for _, v := range views {
+		said := joined(v.addresses)
+		switch v.kind {
+		case kindNXDomain:
+			said = "that it does not exist"
+		case kindNoData:
+			said = "that it has no address"
+		}
+		texts = append(texts, v.server+" says "+said)
+		facts = append(facts, fact(classify.FactResolver, v.server)...)
 	}
-	if n := len(addrs) - len(texts); n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(texts, ", "), n)
+	j.warn(classify.DNSServersDisagree, facts, "The nameservers disagree about %s: %s; which one the runtime hears depends on which is up.",
+		trimDot(j.round().name), strings.Join(texts, ", "))
+}
+
+func disagree(a, b view) bool {
+	if a.kind != b.kind || a.kind != kindAddresses || overlap(a.addresses, b.addresses) {
+		return a.kind != b.kind
 	}
-	return strings.Join(texts, ", ")
+	return slices.ContainsFunc(slices.Concat(a.addresses, b.addresses), func(x netip.Addr) bool {
+		return x.IsPrivate() || x.IsLoopback() || unusable(x) != ""
+	})
+}
+
+// halfDenied tells of a nameserver that has addresses of one family and denies the whole name for
+// the other: RFC 4074 section 4.2. A cache that takes it by its word forgets the addresses, too.
+func (j *judge) halfDenied() {
+	for s, seen := range j.round().seen {
+		for f := range families {
+			if seen[f].kind != kindNXDomain || seen[1-f].kind != kindAddresses {
+				continue
+			}
+			facts := append(fact(classify.FactResolver, j.server(s)), fact(classify.FactRCode, rcodeNXDomain)...)
+			j.warn(classify.DNSNXDOMAIN, facts,
+				"Nameserver %s has %s records of %s and answers NXDOMAIN to %s, which denies the name as a whole; a cache in between may then forget the addresses.",
+				j.server(s), 1-f, trimDot(j.round().name), f).
+				Severity = classify.SeverityInfo // this runtime gets what it needs
+			return
+		}
+	}
+}
+
+// servedStale tells of an answer that the nameserver itself calls stale: it could not ask anew and
+// takes an expired one out of its cache (RFC 8767, RFC 8914).
+func (j *judge) servedStale() {
+	for f, o := range j.decided.outcomes {
+		a := j.round().seen[o.server][f].Answer
+		if !o.decided || a == nil || !slices.ContainsFunc(a.Extended, func(e ExtendedError) bool { return e.Code == 3 || e.Code == 19 }) {
+			continue
+		}
+		what, facts := "its denial", fact(classify.FactResolver, j.server(o.server))
+		if len(a.Addresses) > 0 {
+			what = joined(a.Addresses)
+			facts = append(facts, fact(classify.FactAddress, what)...)
+		}
+		j.warn(classify.DNSStaleRecord, facts, "Nameserver %s says itself that %s for %s is stale: it could not ask the servers behind it anew.",
+			j.server(o.server), what, trimDot(j.round().name)).
+			Certainty = classify.CertaintyLikely
+		return
+	}
 }

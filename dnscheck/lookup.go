@@ -3,108 +3,74 @@ package dnscheck
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 )
 
 const (
-	// searchPatience is how long a silent nameserver holds up the next name of the
-	// search list. The runtime would wait its whole timeout; a check that has no
-	// longer itself would then never see the next name.
-	searchPatience = time.Second
-	// decidedPatience is how long a nameserver may be silent before the answer of
-	// another is handed on. Most recursive lookups take less; the report waits for
-	// the rest.
-	decidedPatience = 500 * time.Millisecond
-	// asidePatience is how long questions that only explain are waited for once
-	// everything else is answered.
-	asidePatience = time.Second
+	// sidePatience is how long side checks are waited for once everything else is answered.
+	sidePatience = time.Second
 	// tickTime is how often the patience is looked at.
 	tickTime = 100 * time.Millisecond
-	// drainTime is how long exchanges may take to return once they were told to.
-	drainTime    = 100 * time.Millisecond
-	maxErrorText = 256
 )
 
-// family is an index: A or AAAA.
-type family int
-
-const (
-	famA family = iota
-	famAAAA
-	families
-)
-
-func (f family) String() string { return [...]string{"A", "AAAA"}[f] }
-
-// lookup asks every nameserver for every name that is needed, and keeps what
-// came. Its fields are written by the goroutine of run alone.
+// lookup asks every nameserver for every name that is needed, and keeps what came. Its fields are
+// written by the goroutine of run alone.
 type lookup struct {
-	name      string
-	settings  *Settings
-	exchanger Exchanger
-	limit     time.Duration
+	replay
+	asker
 	names     []string // full names in the order of the runtime
-	decided   func()   // told once, when tellable; nil = nobody to tell
+	decided   func()   // called once, when tellable; nil = nobody to tell
+	fromHosts bool     // the hosts file decides, whatever DNS says
 
-	rounds   []*round // those of names that were asked, same order
-	events   chan event
-	open     int       // exchanges still out
-	settled  time.Time // when open became 0
-	aside    aside     // questions that only explain
-	ended    error     // the caller's end, if it came before everything was seen
-	short    bool      // our own limit came too soon after a name was asked to prove silence
-	fromFile bool      // the hosts file decides, whatever DNS says
+	events     chan event
+	open       int       // exchanges still out
+	settled    time.Time // when open became 0
+	side       sideChecks
+	ended      error // the caller's end, if it came before everything was seen
+	limitShort bool  // our own limit came too soon after a name was asked to prove a timeout
 }
 
-// round is everything about one full name.
-type round struct {
-	name    string
-	started time.Time
-	seen    [][families]observation // per nameserver
-}
-
-// observation is an [Exchange] with what the runtime's rules need of it.
-type observation struct {
-	Exchange
-	settled bool
-	kind    kind
-	silent  bool          // the runtime waits its whole timeout
-	waitMS  int64         // what the runtime waits when it is not silent
-	limit   time.Duration // our own limit, if that ended it
-	err     error
-}
-
-// kind is how an answer steers the runtime.
-type kind int
-
-const (
-	kindMoveOn    kind = iota // the next nameserver is asked
-	kindAddresses             // final
-	kindNXDomain              // final
-	kindNoData                // final
-)
-
-// event is an exchange that ended. keep is set for a question that only
-// explains, and says where its outcome belongs.
+// event is an exchange that ended, and where its outcome belongs.
 type event struct {
-	round, server int
-	family        family
-	observation   observation
-	keep          func(observation)
+	observation observation
+	side        bool
+	keep        func(observation)
+}
+
+// searchNames is the list of full names that Go asks for in turn until one has an address: net's
+// nameList.
+func searchNames(name string, s *Settings) []string {
+	if strings.HasSuffix(name, ".") {
+		return []string{name}
+	}
+	var names []string
+	asIs := strings.Count(name, ".") >= s.NDots
+	if asIs {
+		names = append(names, fqdn(name))
+	}
+	for _, suffix := range s.Search {
+		if full := fqdn(fqdn(name) + suffix); len(full) <= maxFQDN {
+			names = append(names, full)
+		}
+	}
+	if !asIs {
+		names = append(names, fqdn(name))
+	}
+	return names
 }
 
 // run asks until everything is answered or ctx ends.
 func (l *lookup) run(ctx context.Context) {
-	// Room for every event, so that nobody waits for a reader, not even one that
-	// ends after run.
-	l.events = make(chan event, (len(l.names)+1)*len(l.settings.Nameservers)*int(families)+maxAside)
+	// Room for every event, so that nobody waits for a reader, not even one that ends after run.
+	l.events = make(chan event, (len(l.names)+1)*len(l.settings.Nameservers)*int(families)+maxSideChecks)
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	l.launch(ctx)
 	l.tellDecided()
 	tick := time.NewTicker(tickTime)
 	defer tick.Stop()
-	for l.open > 0 || l.aside.open > 0 && time.Since(l.settled) < asidePatience {
+	for l.open > 0 || l.side.open > 0 && time.Since(l.settled) < sidePatience {
 		select {
 		case ev := <-l.events:
 			l.take(ev)
@@ -116,7 +82,7 @@ func (l *lookup) run(ctx context.Context) {
 		if l.wantsNext() {
 			l.launch(ctx)
 		}
-		l.explain(asking)
+		l.askSide(asking)
 		l.tellDecided()
 	}
 	if ctx.Err() != nil {
@@ -125,43 +91,56 @@ func (l *lookup) run(ctx context.Context) {
 		return
 	}
 	stop()
-	l.drainAside()
+	l.takeUntil(func() bool { return l.side.open == 0 })
 }
 
 // launch asks all nameservers for the next name, both families at once.
 func (l *lookup) launch(ctx context.Context) {
-	i := len(l.rounds)
-	r := &round{name: l.names[i], started: time.Now(), seen: make([][families]observation, len(l.settings.Nameservers))}
+	r := &round{name: l.names[len(l.rounds)], started: time.Now(), seen: make([][families]observation, len(l.settings.Nameservers))}
 	l.rounds = append(l.rounds, r)
 	for s, server := range l.settings.Nameservers {
 		for f := range families {
 			l.open++
 			go func() {
-				l.events <- event{round: i, server: s, family: f, observation: l.ask(ctx, server, l.network(), Question{Name: r.name, Type: f.String()})}
+				o := l.ask(ctx, server, l.network(), Question{Name: r.name, Type: f.String()})
+				l.events <- event{observation: o, keep: func(o observation) { r.seen[s][f] = o }}
 			}()
 		}
 	}
 }
 
 func (l *lookup) take(ev event) {
-	if ev.keep != nil {
-		l.aside.open--
-		ev.keep(ev.observation)
-		return
+	if ev.side {
+		l.side.open--
+	} else {
+		l.open--
+		l.settled = time.Now()
 	}
-	l.open--
-	l.settled = time.Now()
-	l.rounds[ev.round].seen[ev.server][ev.family] = ev.observation
+	ev.keep(ev.observation)
 }
 
-// tellDecided calls decided once it is known what the runtime gets while
-// nameservers are still being listened to. One that is silent for decidedPatience
-// is taken for dead then.
+// takeUntil takes what still comes until done, for drainTime at most: an Exchanger may not heed its
+// context.
+func (l *lookup) takeUntil(done func() bool) {
+	timer := time.NewTimer(drainTime)
+	defer timer.Stop()
+	for !done() {
+		select {
+		case ev := <-l.events:
+			l.take(ev)
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// tellDecided calls decided once it is known what the runtime gets while nameservers are still
+// being listened to. One that is silent for decidedPatience is taken for dead then.
 func (l *lookup) tellDecided() {
 	if l.decided == nil || l.open == 0 {
 		return
 	}
-	if d := l.decide(false); !d.decided && !l.fromFile {
+	if d := l.decide(false); !d.decided && !l.fromHosts {
 		if d = l.decide(true); !d.decided || d.kind() != kindAddresses {
 			return
 		}
@@ -173,16 +152,7 @@ func (l *lookup) tellDecided() {
 
 // drain takes what still comes once ctx has ended, and settles the rest.
 func (l *lookup) drain(ctx context.Context) {
-	timer := time.NewTimer(drainTime)
-	defer timer.Stop()
-	for waiting := true; waiting && l.open+l.aside.open > 0; {
-		select {
-		case ev := <-l.events:
-			l.take(ev)
-		case <-timer.C: // an Exchanger that does not heed its context
-			waiting = false
-		}
-	}
+	l.takeUntil(func() bool { return l.open+l.side.open == 0 })
 	own := errors.Is(context.Cause(ctx), errLimit)
 	for _, r := range l.rounds {
 		for s, server := range l.settings.Nameservers {
@@ -200,39 +170,27 @@ func (l *lookup) drain(ctx context.Context) {
 					o.Error = "not answered before the caller's end"
 					l.ended = context.Cause(ctx)
 				case !l.timedOut(o, server, context.DeadlineExceeded):
-					l.short = true
+					l.limitShort = true
 				}
 			}
 		}
 	}
 }
 
-// wantsNext reports whether the runtime goes on to the next name: the last one
-// gave no address. A nameserver that stays silent is not waited for longer than
-// searchPatience, provided that another has said something.
+// wantsNext reports whether the runtime goes on to the next name: the last one gave no address. A
+// silent nameserver is not waited for longer than searchPatience, provided that another has said
+// something.
 func (l *lookup) wantsNext() bool {
 	if len(l.rounds) == len(l.names) {
 		return false
 	}
 	r := l.rounds[len(l.rounds)-1]
-	impatient := time.Since(r.started) >= searchPatience && r.anyAnswer()
-	for f := range families {
-		if o := l.outcome(r, f, impatient); !o.decided || o.kind == kindAddresses {
+	for _, o := range l.outcomes(r, time.Since(r.started) >= searchPatience && r.anyAnswer()) {
+		if !o.decided || o.kind == kindAddresses {
 			return false
 		}
 	}
 	return true
-}
-
-func (r *round) anyAnswer() bool {
-	for s := range r.seen {
-		for f := range families {
-			if r.seen[s][f].Answer != nil {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (l *lookup) network() string {

@@ -82,7 +82,7 @@ func TestRuntimeMountNamespace(t *testing.T) {
 	if rt, ok := noderuntime.Find(tree); !ok || rt.PID != cmd.Process.Pid {
 		t.Skip("another runtime runs on this machine: ", rt.Name)
 	}
-	s := ReadSettingsFrom(SourcesAt("/"))
+	s := ReadSettings(SourcesAt("/"))
 	assert.Equal(t, fmt.Sprintf("runtime containerd (process %d)", cmd.Process.Pid), s.Source)
 	require.NotEmpty(t, s.Nameservers)
 	assert.Equal(t, "10.99.0.53:53", s.Nameservers[0].String())

@@ -2,6 +2,7 @@ package dnscheck
 
 import (
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"runtime"
 	"strings"
@@ -119,14 +120,16 @@ func TestLongHostsFile(t *testing.T) {
 	assert.Len(t, got, 1)
 	assert.Equal(t, 12001, got[0].Line)
 
-	s := ReadSettings(fstest.MapFS{"etc/hosts": {Data: []byte(b.String())}})
+	s := settingsOf(fstest.MapFS{"etc/hosts": {Data: []byte(b.String())}})
 	assert.Len(t, s.Hosts, maxHostsEntries)
 	assert.Contains(t, s.Problems[len(s.Problems)-1], "more entries")
 }
 
+func settingsOf(fsys fs.FS) Settings { return ReadSettings([]Source{{FS: fsys}}) }
+
 func TestReadSettings(t *testing.T) {
 	t.Parallel()
-	s := ReadSettings(fstest.MapFS{
+	s := settingsOf(fstest.MapFS{
 		"etc/resolv.conf":   {Data: []byte("nameserver 10.20.0.4\n")},
 		"etc/nsswitch.conf": {Data: []byte("hosts: dns files\n")},
 		"etc/hosts":         {Data: []byte("10.20.0.9 registry.corp.test\n")},
@@ -138,22 +141,22 @@ func TestReadSettings(t *testing.T) {
 	assert.Len(t, s.Hosts, 1)
 	assert.Empty(t, s.Problems)
 
-	s = ReadSettings(fstest.MapFS{
+	s = settingsOf(fstest.MapFS{
 		"etc/resolv.conf":   {Data: []byte("nameserver 10.20.0.4\noptions no-aaaa\n")},
 		"etc/nsswitch.conf": {Data: []byte("hosts: mymachines resolve [!UNAVAIL=return] files mdns4_minimal myhostname dns\n")},
 	})
 	assert.Equal(t, []string{"/etc/resolv.conf: options no-aaaa", "/etc/nsswitch.conf: mymachines", "/etc/nsswitch.conf: resolve"}, s.LeftToCLibrary)
 
-	s = ReadSettings(fstest.MapFS{})
+	s = settingsOf(fstest.MapFS{})
 	assert.True(t, s.DefaultNameservers)
 	assert.True(t, s.HostsFirst)
 	assert.Equal(t, []string{"/etc/resolv.conf: does not exist"}, s.Problems)
 
-	s = ReadSettings(fstest.MapFS{"etc/resolv.conf": {Data: []byte("nameserver 10.20.0.4\n" + strings.Repeat("#", maxLine+1) + "\n" + strings.Repeat("# filler\n", maxFile/8))}})
+	s = settingsOf(fstest.MapFS{"etc/resolv.conf": {Data: []byte("nameserver 10.20.0.4\n" + strings.Repeat("#", maxLine+1) + "\n" + strings.Repeat("# filler\n", maxFile/8))}})
 	assert.Len(t, s.Nameservers, 1)
 	assert.Len(t, s.Problems, 2)
 
-	if s = ReadSettings(nil); runtime.GOOS == "windows" {
+	if s = ReadSettings(SourcesAt("")); runtime.GOOS == "windows" {
 		assert.Empty(t, s.Nameservers)
 		assert.NotEmpty(t, s.Problems)
 	} else {
@@ -178,7 +181,7 @@ func FuzzResolvConf(f *testing.F) {
 			t.Fatalf("options out of range: %+v", s)
 		}
 		for _, n := range searchNames("registry.corp.test", &s) {
-			if len(n) > maxRooted || checkDomain(strings.TrimSuffix(n, ".")) != nil {
+			if len(n) > maxFQDN || checkDomain(strings.TrimSuffix(n, ".")) != nil {
 				t.Fatalf("would ask for %q", n)
 			}
 		}
@@ -227,7 +230,7 @@ func FuzzCheckName(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if err := checkName(name); err == nil && (len(name) > maxRooted || strings.ContainsAny(name, ":/ \x00\n")) {
+		if err := checkName(name); err == nil && (len(name) > maxFQDN || strings.ContainsAny(name, ":/ \x00\n")) {
 			t.Fatalf("%q accepted", name)
 		} else if err != nil && len(err.Error()) > 1024 {
 			t.Fatal("error not bounded")

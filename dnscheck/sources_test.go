@@ -38,7 +38,7 @@ func TestSources(t *testing.T) {
 	own := Source{"runtime containerd (process 812)", tree("etc/resolv.conf", "nameserver 10.30.0.4\n", "etc/hosts", "")}
 
 	t.Run("the runtime's own files count, the host's are a view", func(t *testing.T) {
-		s := ReadSettingsFrom([]Source{own, host})
+		s := ReadSettings([]Source{own, host})
 		assert.Equal(t, own.Name, s.Source)
 		assert.Equal(t, []netip.AddrPort{netip.MustParseAddrPort("10.30.0.4:53")}, s.Nameservers)
 		assert.Equal(t, []View{{host.Name, "/etc/resolv.conf", []netip.AddrPort{netip.MustParseAddrPort("10.20.0.4:53")}, []string{"corp.test"}}}, s.Views)
@@ -46,7 +46,7 @@ func TestSources(t *testing.T) {
 		assert.Equal(t, "2026-03-01T09:00:00Z", s.Changed.Format(time.RFC3339))
 	})
 	t.Run("a namespace that may not be entered", func(t *testing.T) {
-		s := ReadSettingsFrom([]Source{{own.Name, locked{}}, host})
+		s := ReadSettings([]Source{{own.Name, locked{}}, host})
 		assert.Equal(t, host.Name, s.Source)
 		assert.Empty(t, s.Views)
 		require.NotEmpty(t, s.Problems)
@@ -55,12 +55,12 @@ func TestSources(t *testing.T) {
 		assert.Equal(t, s.Changed, s.Hosts[0].Changed)
 	})
 	t.Run("no file where the runtime looks", func(t *testing.T) {
-		s := ReadSettingsFrom([]Source{{own.Name, tree("etc/hosts", "")}, host})
+		s := ReadSettings([]Source{{own.Name, tree("etc/hosts", "")}, host})
 		assert.Equal(t, own.Name, s.Source)
 		assert.True(t, s.DefaultNameservers, "the host's file does not help the runtime")
 	})
 	t.Run("nothing can be entered", func(t *testing.T) {
-		s := ReadSettingsFrom([]Source{{own.Name, locked{}}})
+		s := ReadSettings([]Source{{own.Name, locked{}}})
 		assert.NotEmpty(t, s.unknown)
 		assert.Empty(t, s.Nameservers)
 	})
@@ -87,14 +87,14 @@ func TestSourcesAt(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "run/systemd/resolve/resolv.conf"), []byte("nameserver 10.20.0.4\nnameserver 10.20.0.5\n"), 0o644))
 	require.NoError(t, os.Symlink("/run/systemd/resolve/stub-resolv.conf", filepath.Join(root, "etc/resolv.conf")))
 
-	s := ReadSettingsFrom(SourcesAt(root))
+	s := ReadSettings(SourcesAt(root))
 	assert.Equal(t, "host root "+root, s.Source)
 	assert.Equal(t, "127.0.0.53:53", s.Nameservers[0].String(), "an absolute link stays inside the tree")
 	require.Len(t, s.Behind, 2)
 	assert.Equal(t, "/run/systemd/resolve/resolv.conf", s.Behind[0].File)
 
 	assert.Empty(t, SourcesAt(filepath.Join(root, "missing")))
-	s = ReadSettingsFrom(nil)
+	s = ReadSettings(nil)
 	assert.NotEmpty(t, s.unknown)
 }
 
@@ -109,7 +109,7 @@ func TestProcessRoot(t *testing.T) {
 	}
 	sources := SourcesAt("/proc/" + strconv.Itoa(os.Getpid()) + "/root")
 	require.NotEmpty(t, sources)
-	want, got := ReadSettings(os.DirFS("/")), ReadSettingsFrom(sources[len(sources)-1:])
+	want, got := settingsOf(os.DirFS("/")), ReadSettings(sources[len(sources)-1:])
 	assert.Equal(t, want.Nameservers, got.Nameservers)
 }
 
@@ -136,7 +136,7 @@ func TestFollowStub(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := ReadSettings(tree(tt.files...))
+			s := settingsOf(tree(tt.files...))
 			var got []string
 			for _, b := range s.Behind {
 				text := b.Server.String()
@@ -161,7 +161,7 @@ func TestLooksLikePod(t *testing.T) {
 		"a.b.svc.test":                                                        false,
 		"":                                                                    false,
 	} {
-		assert.Equal(t, want, ReadSettings(tree("etc/resolv.conf", "nameserver 10.96.0.10\nsearch "+search+"\n")).Cluster, search)
+		assert.Equal(t, want, settingsOf(tree("etc/resolv.conf", "nameserver 10.96.0.10\nsearch "+search+"\n")).Cluster, search)
 	}
 }
 
@@ -194,7 +194,7 @@ func FuzzLink(f *testing.F) {
 				t.Fatalf("domain %q", d)
 			}
 		}
-		s := ReadSettings(tree("etc/resolv.conf", "nameserver 127.0.0.53\n", "run/systemd/resolve/resolv.conf", string(data), "run/systemd/netif/links/2", string(data)))
+		s := settingsOf(tree("etc/resolv.conf", "nameserver 127.0.0.53\n", "run/systemd/resolve/resolv.conf", string(data), "run/systemd/netif/links/2", string(data)))
 		if len(s.Behind) > maxBehind {
 			t.Fatal("not bounded")
 		}

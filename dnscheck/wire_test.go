@@ -168,7 +168,7 @@ func TestAnswerFromAnotherAddress(t *testing.T) {
 	require.NotNil(t, s)
 	require.NoError(t, s.conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 	select {
-	case <-s.heard:
+	case <-s.first:
 	case <-s.done:
 	}
 	var seen Unmatched

@@ -61,34 +61,34 @@ func ParseAzureRoutes(r io.Reader) ([]TableRoute, error) {
 	return routes, nil
 }
 
-func azureHop(typ string) HopKind {
+func azureHop(typ string) string {
 	switch strings.ToLower(typ) {
 	case "none":
-		return HopNone
+		return hopNone
 	case "internet":
-		return HopInternet
+		return hopInternet
 	case "vnetlocal":
-		return HopLocal
+		return hopLocal
 	case "vnetpeering", "vnetglobalpeering", "globalvnetpeering":
-		return HopPeering
+		return hopPeering
 	case "virtualnetworkgateway":
-		return HopGateway
+		return hopGateway
 	case "virtualappliance":
-		return HopAppliance
+		return hopAppliance
 	case "virtualnetworkserviceendpoint", "interfaceendpoint":
-		return HopEndpoint
+		return hopEndpoint
 	}
-	return HopOther
+	return hopOther
 }
 
 func azureSource(source string) string {
 	switch strings.ToLower(source) {
 	case "user":
-		return SourceUser
+		return sourceUser
 	case "virtualnetworkgateway":
-		return SourceBGP
+		return sourceBGP
 	case "default":
-		return SourceDefault
+		return sourceDefault
 	}
 	return clip(strings.ToLower(source))
 }
@@ -183,11 +183,11 @@ func (in azureRule) rule(group string) (Rule, bool, error) {
 	}
 	switch strings.ToLower(in.Direction) {
 	case "inbound":
-		rule.Direction = Inbound
+		rule.Direction = inbound
 	case "outbound":
-		rule.Direction = Outbound
+		rule.Direction = outbound
 	default:
-		return Rule{}, false, fmt.Errorf("direction %q is neither Inbound nor Outbound", clip(in.Direction))
+		return Rule{}, false, fmt.Errorf("direction %q is neither inbound nor Outbound", clip(in.Direction))
 	}
 	switch strings.ToLower(in.Protocol) {
 	case "all", "*", "any", "":

@@ -78,21 +78,21 @@ func CheckPath(forward, back *Table, node netip.Addr, registry netip.AddrPort, i
 	r := &PathReport{Node: node, Registry: registry}
 	r.Forward = &Half{Table: forward.Name, Route: forward.RouteFor(registry.Addr())}
 	r.judgeForward(intended)
-	r.judgeRules(r.Forward, forward, Outbound)
+	r.judgeRules(r.Forward, forward, outbound)
 	if back == nil {
 		r.open("the way back is unknown: no table of the registry's side was given")
 		return r, nil
 	}
 	r.Back = &Half{Table: back.Name, Route: back.RouteFor(node)}
 	r.judgeBack()
-	r.judgeRules(r.Back, back, Inbound)
+	r.judgeRules(r.Back, back, inbound)
 	return r, nil
 }
 
 // find adds a finding about one decision.
 func (r *PathReport) find(cause classify.Cause, severity classify.Severity, certainty classify.Certainty, d RouteDecision, summary string, facts ...classify.Fact) {
 	if d.Found {
-		facts = append(facts, classify.Fact{Key: FactPrefix, Value: d.Route.Prefix.String()}, classify.Fact{Key: FactNextHop, Value: d.Route.NextHop.String()})
+		facts = append(facts, classify.Fact{Key: classify.FactPrefix, Value: d.Route.Prefix.String()}, classify.Fact{Key: factNextHop, Value: d.Route.NextHop.String()})
 	}
 	f := classify.New(cause, summary, append([]classify.Fact{
 		{Key: classify.FactAddress, Value: r.Registry.String()}, {Key: classify.FactSource, Value: r.Node.String()},
@@ -111,22 +111,22 @@ func (r *PathReport) judgeForward(intended []NextHop) {
 	case !d.Found:
 		fail(classify.RouteNextHopNone, fmt.Sprintf("%s has no way to %v: %s", place, to, d.Reason))
 		return
-	case kind == HopNone:
+	case kind == hopNone:
 		fail(classify.RouteNextHopNone, fmt.Sprintf("%s drops packets to %v: %v", place, to, d.Route))
 		return
-	case kind == HopUnreachable:
+	case kind == hopUnreachable:
 		fail(classify.RouteNoRouteToHost, fmt.Sprintf("%s declares %v unreachable: %v", place, to, d.Route))
 		return
-	case kind == HopProhibit:
+	case kind == hopProhibit:
 		fail(classify.RouteProhibited, fmt.Sprintf("%s prohibits %v: %v", place, to, d.Route))
 		return
-	case kind == HopInternet && private(to):
+	case kind == hopInternet && private(to):
 		fail(classify.RouteInternetNextHop, fmt.Sprintf("%s sends packets to the private address %v out to the Internet: %v", place, to, d.Route))
 		return
-	case kind == HopOther:
+	case kind == hopOther:
 		r.open(fmt.Sprintf("%s has a next hop of a kind that is not known here: %v", place, d.Route))
 	}
-	if d.Route.Kind == HopAppliance && d.Route.Prefix.Bits() == 0 {
+	if d.Route.Kind == hopAppliance && d.Route.Prefix.Bits() == 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("forced tunnel: %s sends %v through the appliance %v by its default route; that appliance has to allow it and to know the way", place, to, d.Route.Address))
 	}
 	if len(intended) > 0 && !slices.ContainsFunc(intended, d.Route.matches) {
@@ -138,7 +138,7 @@ func (r *PathReport) judgeForward(intended []NextHop) {
 			names += h.String()
 		}
 		r.find(classify.RouteUnintendedNextHop, classify.SeverityFail, classify.CertaintyProven, d,
-			fmt.Sprintf("%s sends %v to %v instead of %s: %s", place, to, d.Route.NextHop, names, d.Reason), classify.Fact{Key: FactIntended, Value: names})
+			fmt.Sprintf("%s sends %v to %v instead of %s: %s", place, to, d.Route.NextHop, names, d.Reason), classify.Fact{Key: factIntended, Value: names})
 	}
 }
 
@@ -147,7 +147,7 @@ func (r *PathReport) judgeBack() {
 	place := named(r.Back.Table, "the registry's table")
 	missing := func(why string) {
 		summary := fmt.Sprintf("%s has no way back to the node %v: %s", place, to, why)
-		if k := r.Forward.Route.Route.Kind; r.Forward.Route.Found && (k == HopGateway || k == HopPeering) {
+		if k := r.Forward.Route.Route.Kind; r.Forward.Route.Found && (k == hopGateway || k == hopPeering) {
 			summary += fmt.Sprintf("; the way there goes by %s, so this is one way only (gateway transit, propagation)", k)
 		}
 		r.find(classify.RouteNoReturnRoute, classify.SeverityFail, classify.CertaintyProven, d, summary)
@@ -156,17 +156,17 @@ func (r *PathReport) judgeBack() {
 	case !d.Found:
 		missing(d.Reason)
 		return
-	case kind == HopNone || kind == HopUnreachable || kind == HopProhibit:
+	case kind == hopNone || kind == hopUnreachable || kind == hopProhibit:
 		missing("its route is " + d.Route.String())
 		return
-	case kind == HopInternet && private(to):
+	case kind == hopInternet && private(to):
 		missing("its route leads to the Internet, " + d.Route.String())
 		return
-	case kind == HopOther:
+	case kind == hopOther:
 		r.open(fmt.Sprintf("%s has a next hop of a kind that is not known here: %v", place, d.Route))
 	}
 	there, back := r.Forward.Route.Route.NextHop, d.Route.NextHop
-	if !r.Forward.Route.Found || there.Kind != HopAppliance && back.Kind != HopAppliance {
+	if !r.Forward.Route.Found || there.Kind != hopAppliance && back.Kind != hopAppliance {
 		return
 	}
 	switch {
@@ -181,7 +181,7 @@ func (r *PathReport) judgeBack() {
 	}
 }
 
-func (r *PathReport) judgeRules(half *Half, t *Table, direction Direction) {
+func (r *PathReport) judgeRules(half *Half, t *Table, direction string) {
 	if len(t.Rules) == 0 {
 		return
 	}
@@ -190,7 +190,7 @@ func (r *PathReport) judgeRules(half *Half, t *Table, direction Direction) {
 		protocols = []string{"udp", "tcp"} // RFC 7766: resolvers need both
 	}
 	for _, protocol := range protocols {
-		d := t.Allows(Traffic{Direction: direction, Protocol: protocol, Source: r.Node, Destination: r.Registry})
+		d := t.Allows(direction, protocol, r.Node, r.Registry)
 		half.Rules = append(half.Rules, d)
 		what := fmt.Sprintf("%s from %v to %v, %sbound at %s", protocol, r.Node, r.Registry, direction, named(t.Name, "the given place"))
 		switch {
@@ -199,7 +199,7 @@ func (r *PathReport) judgeRules(half *Half, t *Table, direction Direction) {
 		case !d.Allowed:
 			f := classify.New(classify.RouteRuleDenies, what+" is denied: "+d.Reason,
 				classify.Fact{Key: classify.FactAddress, Value: r.Registry.String()}, classify.Fact{Key: classify.FactSource, Value: r.Node.String()},
-				classify.Fact{Key: FactRule, Value: d.Rule.Group + " " + d.Rule.Name})
+				classify.Fact{Key: factRule, Value: d.Rule.Group + " " + d.Rule.Name})
 			f.Endpoint = r.Registry.String()
 			r.findings = append(r.findings, f)
 		}

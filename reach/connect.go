@@ -10,64 +10,6 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// Dialer opens connections. [*net.Dialer] is one.
-//
-// It is called with network "tcp" and a literal address with port. It must
-// return soon after ctx ended and must be safe for concurrent use.
-type Dialer interface {
-	DialContext(ctx context.Context, network, address string) (net.Conn, error)
-}
-
-// DialerFunc is a function that is a [Dialer].
-type DialerFunc func(ctx context.Context, network, address string) (net.Conn, error)
-
-// DialContext calls f.
-func (f DialerFunc) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	return f(ctx, network, address)
-}
-
-// Connect is the outcome of one TCP connect to one address. What is marked
-// "Linux" needs the system's own sockets: a [System], a [*net.Dialer] or nil as
-// the Checker's Dialer.
-type Connect struct {
-	// Connected: the other side, or something in its name, accepted. It proves
-	// both directions for small packets only.
-	Connected bool `json:"connected"`
-	// Source is the own end of the connection; on Linux also of one that did not
-	// come about. Zero = not known.
-	Source netip.AddrPort `json:"source,omitzero"`
-	// Errno is the symbolic name of the operating system's answer, the POSIX
-	// one also on Windows ("ECONNREFUSED"); "" = none.
-	Errno string `json:"errno,omitempty"`
-	// TimedOut: nothing answered within the limit, or until the kernel gave up.
-	TimedOut bool `json:"timedOut,omitempty"`
-	// ElapsedMS is the time until the outcome, in whole milliseconds.
-	ElapsedMS int64 `json:"elapsedMs"`
-	// RoundTripMS is the time from SYN to SYN-ACK as the kernel measured it, in
-	// whole milliseconds; Linux. 0 = less than one, or not known.
-	RoundTripMS int64 `json:"roundTripMs,omitempty"`
-	// Retransmits counts the SYNs that had to be repeated; Linux.
-	Retransmits int `json:"synRetransmits,omitempty"`
-	// Segment is the largest payload of one own packet, PathMTU what the kernel
-	// believes of the path, both in bytes; Linux. 0 = not known.
-	Segment int `json:"segment,omitempty"`
-	PathMTU int `json:"pathMtu,omitempty"`
-	// ICMP is the answer that ended the connect; Linux. nil = none: a TCP reset,
-	// silence, or an answer of this machine.
-	ICMP *ICMP `json:"icmp,omitempty"`
-	// After is what became of the connection while it was watched (see
-	// [Checker.Watch]): "reset", "closed", or "" = it stayed open. A reset that
-	// is faster than the dialer leaves Connected false.
-	After string `json:"after,omitempty"`
-	// Error is the dialer's own text, shortened; "" when connected.
-	Error string `json:"error,omitempty"`
-}
-
-// maxErrorText bounds Connect.Error and reasons that quote an error, in bytes.
-const maxErrorText = 256
-
-func boundedText(err error) string { return classify.Redact(err.Error(), maxErrorText) }
-
 // limitReached is the cause of a context that our own limit ended. Each call
 // makes its own, so that the limit of an outer call is never taken for ours.
 type limitReached struct{ limit time.Duration }
@@ -76,7 +18,7 @@ func (e *limitReached) Error() string { return "no answer within " + e.limit.Str
 
 // open calls the dialer, and watches the socket where that can be done.
 func (c *Checker) open(ctx context.Context, target netip.AddrPort, namespace string) (net.Conn, *watch, error) {
-	s, ok := c.sockets()
+	s, ok := socketsOf(c.Dialer)
 	if !ok {
 		conn, err := c.Dialer.DialContext(ctx, "tcp", target.String())
 		return conn, newWatch(), err
@@ -118,8 +60,8 @@ func (c *Checker) connectOnce(ctx context.Context, target netip.AddrPort, from s
 		r.inconclusive(boundedText(err))
 		return nil
 	}
-	flow, source, icmp := w.failed()
-	r.Connect.count(flow)
+	counted, source, icmp := w.failed()
+	r.Connect.count(counted)
 	r.Connect.RoundTripMS = 0 // that of a SYN without an answer is the kernel's first guess
 	r.Connect.Source, r.Connect.ICMP = source, icmp
 	r.Connect.Error = boundedText(err)
@@ -128,7 +70,7 @@ func (c *Checker) connectOnce(ctx context.Context, target netip.AddrPort, from s
 	if errno == "ECONNRESET" {
 		// A reset in the place of an answer is ECONNREFUSED (RFC 9293, 3.10.7.3):
 		// this one came after the accept, before the dialer could look.
-		r.Connect.After = AfterReset
+		r.Connect.After = "reset"
 	}
 
 	// net.Dialer arms its own timer from the context's deadline and may be ahead
@@ -167,28 +109,67 @@ func (c *Checker) connectOnce(ctx context.Context, target netip.AddrPort, from s
 }
 
 // count takes over what the kernel counted.
-func (c *Connect) count(flow Flow) {
-	c.RoundTripMS = flow.roundTrip / 1000
-	c.Retransmits, c.Segment, c.PathMTU = flow.Retransmits, flow.Segment, flow.PathMTU
+func (c *Connect) count(counted tcpInfo) {
+	c.RoundTripMS = counted.roundTrip / 1000
+	c.Retransmits, c.Segment, c.PathMTU = counted.retransmits, counted.segment, counted.pathMTU
 }
 
-// localAddr returns the own end of conn, zero if it is no IP address with port.
-func localAddr(conn net.Conn) netip.AddrPort {
-	local := conn.LocalAddr()
-	if local == nil {
-		return netip.AddrPort{}
+// connect tries target, looks for what explains a failure, and notes in r what
+// came of it. The returned connection is open; nil means that there is none.
+func (c *Checker) connect(ctx context.Context, target netip.AddrPort, r *Report) net.Conn {
+	pressure := watchPressure(c.Pressure)
+	conn := c.connectTraced(ctx, target, r)
+	pressure.explain(ctx, r)
+	return conn
+}
+
+// connectTraced traces the way when target stays silent or a router refuses.
+func (c *Checker) connectTraced(ctx context.Context, target netip.AddrPort, r *Report) net.Conn {
+	s, observed := socketsOf(c.Dialer)
+	if !observed || !canObserve || c.NoTrace {
+		conn := c.connectOnce(ctx, target, "", r)
+		explain(ctx, c.Router, r)
+		return conn
 	}
-	var ap netip.AddrPort
-	switch a := local.(type) {
-	case *net.TCPAddr:
-		ap = a.AddrPort()
-	case *net.UDPAddr:
-		ap = a.AddrPort()
-	default:
-		ap, _ = netip.ParseAddrPort(local.String()) // a caller's own kind of connection
+	// Begun beside a connect that is silent for a second, so that both are done
+	// within the limit of the connect.
+	at := here()
+	traced := make(chan *Trace, 1)
+	traceCtx, cancel := context.WithTimeout(ctx, c.limit())
+	defer cancel()
+	timer := time.AfterFunc(traceAfter, func() {
+		namespace := s.namespace
+		if namespace == "" {
+			namespace = at.path()
+		}
+		traced <- c.traces.trace(traceCtx, namespace, target, traceLimit)
+	})
+	conn := c.connectOnce(ctx, target, "", r)
+	begun := !timer.Stop()
+	refused := r.Connect != nil && r.Connect.ICMP != nil && !r.Connect.ICMP.Own && r.Connect.ICMP.From != target.Addr()
+	switch {
+	case begun && r.Connect != nil && r.Connect.TimedOut:
+		r.Trace = <-traced
+	case begun:
+		cancel() // it ends at once; nothing of ours stays behind
+		if trace := <-traced; refused {
+			r.Trace = trace // what answered until the router had made up its mind
+		}
+	case refused:
+		r.Trace = c.traces.trace(ctx, s.namespace, target, rejectedTraceLimit)
 	}
-	if !ap.Addr().IsValid() {
-		return netip.AddrPort{}
+	explain(ctx, c.Router, r)
+	if conn != nil && r.Connect.Retransmits > 0 {
+		r.add(lostSYNs(r))
 	}
-	return netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
+	return conn
+}
+
+// lostSYNs warns of a connection that came about only by repeating the SYN.
+func lostSYNs(r *Report) classify.Finding {
+	f := classify.New(classify.RouteIntermittent, "the connection to "+r.Target.String()+" came about only after its first packet was repeated",
+		classify.Fact{Key: classify.FactAddress, Value: r.Target.String()},
+		classify.Fact{Key: classify.FactElapsed, Value: (time.Duration(r.Connect.ElapsedMS) * time.Millisecond).String()})
+	f.Endpoint, f.Severity = r.Target.String(), classify.SeverityWarn
+	return f
 }

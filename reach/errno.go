@@ -4,8 +4,6 @@ import (
 	"errors"
 	"runtime"
 	"syscall"
-
-	"github.com/pullwalk/pullwalk/classify"
 )
 
 // errnoOf returns the POSIX name of the operating system's error number inside
@@ -42,17 +40,10 @@ func refusal(errno string) RouteKind {
 // has no file descriptor left.
 func outOfDescriptors(errno string) bool { return errno == "EMFILE" || errno == "ENFILE" }
 
-// localLimit notes that a limit of this machine, not the target, stood in the
-// way of doing something with endpoint.
-func (r *Report) localLimit(endpoint, doing string, err error) {
-	errno := errnoOf(err)
-	limit := "out of file descriptors on this machine"
-	if !outOfDescriptors(errno) {
-		limit = "out of a local resource on this machine (" + errno + ")"
-	}
-	r.inconclusive(limit)
-	f := classify.New(classify.NodeLocalLimit, limit+", so it could not "+doing+" "+endpoint,
-		classify.Fact{Key: classify.FactAddress, Value: endpoint})
-	f.Severity, f.Endpoint = classify.SeverityWarn, endpoint
-	r.add(addFact(f, classify.FactErrno, errno).WithError(err))
-}
+// namespaceError says that a network namespace could not be entered, so that
+// nothing was asked there. Its errno says nothing about the target.
+type namespaceError struct{ err error }
+
+func (e *namespaceError) Error() string { return "reach: network namespace: " + e.err.Error() }
+
+func (e *namespaceError) Unwrap() error { return e.err }

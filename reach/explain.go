@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
@@ -16,7 +15,7 @@ const neighbourWaitMS = 900
 
 // explain makes the finding of a failed connect as precise as the ICMP answer,
 // the route and the trace allow.
-func (c *Checker) explain(ctx context.Context, r *Report) {
+func explain(ctx context.Context, router Router, r *Report) {
 	if r.Connect == nil || r.Connect.Connected || len(r.findings) == 0 {
 		return
 	}
@@ -26,15 +25,15 @@ func (c *Checker) explain(ctx context.Context, r *Report) {
 		return
 	}
 	switch icmp := r.Connect.ICMP; {
-	case icmp != nil && icmp.Own && icmp.Kind != ICMPHostUnreachable:
-		*f = instead(addFact(*f, FactICMP, icmp.String()), classify.RouteProhibited, classify.CertaintyProven,
+	case icmp != nil && icmp.Own && icmp.Kind != icmpHostUnreachable:
+		*f = instead(addFact(*f, factICMP, icmp.String()), classify.RouteProhibited, classify.CertaintyProven,
 			fmt.Sprintf("a packet filter of this machine itself refuses connections to %v (%s)", r.Target, icmp.Kind), f.Cause)
 	case icmp != nil && icmp.Own:
-		*f = c.neighbourSilent(ctx, r, *f)
+		*f = neighbourSilent(ctx, router, r, *f)
 	case icmp != nil:
 		*f = rejected(r, *f)
 	case r.Connect.TimedOut:
-		*f = silent(r, *f)
+		*f = timedOut(r, *f)
 	}
 	if r.Trace != nil {
 		*f = r.Trace.addFacts(*f)
@@ -51,49 +50,36 @@ func classifiedByAnswer(c classify.Cause) bool {
 	return false
 }
 
-// instead returns a finding of another cause in the place of f. It keeps the Go
-// error behind f, not the stage, whose sentence would be that of f's cause.
-func instead(f classify.Finding, cause classify.Cause, certainty classify.Certainty, summary string, alternatives ...classify.Cause) classify.Finding {
-	g := classify.New(cause, summary, f.Facts...)
-	g.Endpoint, g.Operation, g.Severity = f.Endpoint, f.Operation, f.Severity
-	g.Certainty, g.Alternatives = certainty, alternatives
-	err := f.Unwrap()
-	if stage, ok := err.(*classify.StageError); ok {
-		err = stage.Err
-	}
-	return g.WithError(err)
-}
-
 // neighbourSilent: this machine's own kernel found nobody on the link.
-func (c *Checker) neighbourSilent(ctx context.Context, r *Report, f classify.Finding) classify.Finding {
-	f = addFact(f, FactICMP, r.Connect.ICMP.String())
+func neighbourSilent(ctx context.Context, router Router, r *Report, f classify.Finding) classify.Finding {
+	f = addFact(f, factICMP, r.Connect.ICMP.String())
 	certainty := classify.CertaintyProven
 	if r.Connect.ElapsedMS < neighbourWaitMS {
 		// Another connect may have waited already; or it is a rule that says so.
 		certainty = classify.CertaintyLikely
 	}
-	way := r.Route
-	if way == nil {
+	route := r.Route
+	if route == nil {
 		// Microseconds, and only when the connect has failed already.
-		if found, err := c.router().RouteTo(ctx, r.Target.Addr()); err == nil {
-			way = &found
+		if found, err := routerOr(router).RouteTo(ctx, r.Target.Addr()); err == nil {
+			route = &found
 		}
 	}
 	switch {
-	case way == nil:
+	case route == nil:
 		return f
-	case way.Gateway.IsValid():
-		f = way.addFacts(f)
+	case route.Gateway.IsValid():
+		f = route.addFacts(f)
 		return instead(f, classify.RouteNoRouteToHost, certainty,
-			fmt.Sprintf("the gateway %v does not answer on %s, so no packet to %v leaves this machine's network", way.Gateway, orSomewhere(way.Interface), r.Target), classify.RouteProhibited)
-	case way.OnLink && c.innerInterface(way.Interface):
-		f = way.addFacts(f)
+			fmt.Sprintf("the gateway %v does not answer on %s, so no packet to %v leaves this machine's network", route.Gateway, orSomewhere(route.Interface), r.Target), classify.RouteProhibited)
+	case route.OnLink && innerInterface(router, route.Interface):
+		f = route.addFacts(f)
 		return instead(f, classify.RouteOverlap, classify.CertaintyLikely,
-			fmt.Sprintf("packets to %v go to %s, a network inside this machine, where nobody answers for it", r.Target.Addr(), way.Interface), classify.RouteHostAbsent)
-	case way.OnLink:
-		f = way.addFacts(f)
+			fmt.Sprintf("packets to %v go to %s, a network inside this machine, where nobody answers for it", r.Target.Addr(), route.Interface), classify.RouteHostAbsent)
+	case route.OnLink:
+		f = route.addFacts(f)
 		return instead(f, classify.RouteHostAbsent, certainty,
-			fmt.Sprintf("nobody answers for %v on the network of %s", r.Target.Addr(), orSomewhere(way.Interface)), classify.RouteOverlap, classify.RouteProhibited)
+			fmt.Sprintf("nobody answers for %v on the network of %s", r.Target.Addr(), orSomewhere(route.Interface)), classify.RouteOverlap, classify.RouteProhibited)
 	}
 	return f
 }
@@ -109,19 +95,19 @@ func orSomewhere(name string) string {
 func rejected(r *Report, f classify.Finding) classify.Finding {
 	icmp, to := r.Connect.ICMP, r.Target
 	before := f.Cause
-	f = addFact(f, FactICMP, icmp.String())
+	f = addFact(f, factICMP, icmp.String())
 	switch {
-	case icmp.From == to.Addr() && icmp.Kind == ICMPPortUnreachable:
+	case icmp.From == to.Addr() && icmp.Kind == icmpPortUnreachable:
 		// The code of a closed port stays; only that it was a rule is added.
 		f.Summary = fmt.Sprintf("%v refuses the connection by ICMP, as a REJECT rule on the host does", to)
 		return f
 	case icmp.From == to.Addr():
 		return instead(f, classify.RouteRejected, classify.CertaintyProven,
 			fmt.Sprintf("%v itself refuses the connection by ICMP (%s), as a filter on the host does", to, icmp.Kind), before)
-	case icmp.Kind == ICMPTimeExceeded:
+	case icmp.Kind == icmpTimeExceeded:
 		return instead(f, classify.RouteRejected, classify.CertaintyProven,
 			fmt.Sprintf("the packets to %v run in a circle: the hop count ran out at %v", to, icmp.From), before)
-	case icmp.Kind == ICMPHostUnreachable && r.Connect.ElapsedMS >= neighbourWaitMS:
+	case icmp.Kind == icmpHostUnreachable && r.Connect.ElapsedMS >= neighbourWaitMS:
 		return instead(f, classify.RouteHostAbsent, classify.CertaintyLikely,
 			fmt.Sprintf("the router %v finds nobody who answers for %v on its network", icmp.From, to.Addr()), classify.RouteRejected)
 	}
@@ -129,11 +115,11 @@ func rejected(r *Report, f classify.Finding) classify.Finding {
 		fmt.Sprintf("%v refuses the connection to %v by ICMP: %s", icmp.From, to, icmp.Kind), before)
 }
 
-// silent: nothing came back. What the trace saw decides what may be suspected.
-func silent(r *Report, f classify.Finding) classify.Finding {
+// timedOut: nothing came back. What the trace saw decides what may be suspected.
+func timedOut(r *Report, f classify.Finding) classify.Finding {
 	t := r.Trace
 	if sent := 1 + r.Connect.Retransmits; r.Connect.Retransmits > 0 {
-		f = addFact(f, FactSYNs, strconv.Itoa(sent))
+		f = addFact(f, factSYNs, strconv.Itoa(sent))
 	}
 	if r.Connect.Source.IsValid() {
 		f = addFact(f, classify.FactSource, r.Connect.Source.Addr().String())
@@ -143,7 +129,7 @@ func silent(r *Report, f classify.Finding) classify.Finding {
 	}
 	switch {
 	case t.Rejected != nil && !t.Rejected.Own:
-		return instead(addFact(f, FactICMP, t.Rejected.String()), classify.RouteRejected, classify.CertaintyLikely,
+		return instead(addFact(f, factICMP, t.Rejected.String()), classify.RouteRejected, classify.CertaintyLikely,
 			fmt.Sprintf("%v gave no answer, and a trace to the same port met a refusal by %v: %s", r.Target, t.Rejected.From, t.Rejected.Kind), classify.RouteConnectTimeout)
 	case t.Reached:
 		return instead(f, classify.RouteIntermittent, classify.CertaintyLikely,
@@ -161,24 +147,4 @@ func silent(r *Report, f classify.Finding) classify.Finding {
 	return instead(f, classify.RouteConnectTimeout, classify.CertaintyProven,
 		fmt.Sprintf("%v gave no answer; the last router that answers for the same port is %v (hop %d). Either no way leads back from there, or the target's or that router's filter drops in silence", r.Target, last.Address, last.Number),
 		classify.RouteReturnPathSuspected, classify.RouteNoReturnRoute)
-}
-
-// addFacts returns f with what the trace saw.
-func (t *Trace) addFacts(f classify.Finding) classify.Finding {
-	var names []string
-	for _, h := range t.Hops {
-		if h.Address.IsValid() {
-			names = append(names, h.Address.String())
-		} else {
-			names = append(names, "*")
-		}
-	}
-	f = addFact(f, FactHops, strings.Join(names, " "))
-	if last := t.LastHop(); last.Address.IsValid() {
-		f = addFact(f, FactLastHop, last.Address.String())
-	}
-	for _, o := range t.Others {
-		f = addFact(f, FactOther, o.Door+" "+o.Answer)
-	}
-	return f
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/reach"
 )
 
 // nft sets up a packet filter in the namespace: what a host's own REJECT rule
@@ -50,15 +49,15 @@ func TestPathFiltered(t *testing.T) {
 		lastHop    netip.Addr
 		otherDoors bool
 	}{
-		"host rejects as closed":    {at: func(p *path) *space { return p.reg }, hook: "input", do: "reject with icmpx port-unreachable", cause: classify.EndpointConnectionRefused, kind: reach.ICMPPortUnreachable, from: host, errno: "ECONNREFUSED"},
-		"host prohibits":            {at: func(p *path) *space { return p.reg }, hook: "input", do: "reject with icmpx admin-prohibited", cause: classify.RouteRejected, kind: reach.ICMPAdminProhibited, from: host, errno: "EHOSTUNREACH"},
-		"router rejects as closed":  {at: func(p *path) *space { return p.r2 }, hook: "forward", do: "reject with icmpx port-unreachable", cause: classify.RouteRejected, kind: reach.ICMPPortUnreachable, from: hop2, errno: "ECONNREFUSED", traced: true, lastHop: hop2, otherDoors: true},
-		"router rejects as no host": {at: func(p *path) *space { return p.r1 }, hook: "forward", do: "reject with icmpx host-unreachable", cause: classify.RouteRejected, kind: reach.ICMPHostUnreachable, from: hop1, errno: "EHOSTUNREACH", traced: true, lastHop: hop1, otherDoors: true},
+		"host rejects as closed":    {at: func(p *path) *space { return p.reg }, hook: "input", do: "reject with icmpx port-unreachable", cause: classify.EndpointConnectionRefused, kind: "port-unreachable", from: host, errno: "ECONNREFUSED"},
+		"host prohibits":            {at: func(p *path) *space { return p.reg }, hook: "input", do: "reject with icmpx admin-prohibited", cause: classify.RouteRejected, kind: "admin-prohibited", from: host, errno: "EHOSTUNREACH"},
+		"router rejects as closed":  {at: func(p *path) *space { return p.r2 }, hook: "forward", do: "reject with icmpx port-unreachable", cause: classify.RouteRejected, kind: "port-unreachable", from: hop2, errno: "ECONNREFUSED", traced: true, lastHop: hop2, otherDoors: true},
+		"router rejects as no host": {at: func(p *path) *space { return p.r1 }, hook: "forward", do: "reject with icmpx host-unreachable", cause: classify.RouteRejected, kind: "host-unreachable", from: hop1, errno: "EHOSTUNREACH", traced: true, lastHop: hop1, otherDoors: true},
 		"router resets":             {at: func(p *path) *space { return p.r1 }, hook: "forward", do: "reject with tcp reset", cause: classify.EndpointConnectionRefused, errno: "ECONNREFUSED"},
 		"router drops the port":     {at: func(p *path) *space { return p.r1 }, hook: "forward", do: "drop", cause: classify.RouteConnectTimeout, traced: true, lastHop: hop1, otherDoors: true},
 		"host drops the port":       {at: func(p *path) *space { return p.reg }, hook: "input", do: "drop", cause: classify.RouteConnectTimeout, traced: true, lastHop: hop2, otherDoors: true},
 		"answers dropped":           {at: func(p *path) *space { return p.r2 }, hook: "forward", do: "counter; tcp sport 443 drop", cause: classify.RouteConnectTimeout, traced: true, lastHop: hop2, otherDoors: true},
-		"own output refused":        {at: func(p *path) *space { return p.node }, hook: "output", do: "reject with icmpx admin-prohibited", cause: classify.RouteProhibited, kind: reach.ICMPAdminProhibited, from: netip.MustParseAddr("10.20.1.2"), errno: "EHOSTUNREACH"},
+		"own output refused":        {at: func(p *path) *space { return p.node }, hook: "output", do: "reject with icmpx admin-prohibited", cause: classify.RouteProhibited, kind: "admin-prohibited", from: netip.MustParseAddr("10.20.1.2"), errno: "EHOSTUNREACH"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +79,7 @@ func TestPathFiltered(t *testing.T) {
 				assert.Equal(t, tc.lastHop, r.Trace.LastHop().Address)
 			}
 			if tc.traced {
-				assert.Equal(t, tc.otherDoors, r.Findings()[0].Fact(reach.FactOther) != "", "%+v", r.Trace)
+				assert.Equal(t, tc.otherDoors, r.Findings()[0].Fact("other") != "", "%+v", r.Trace)
 			}
 		})
 	}

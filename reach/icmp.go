@@ -9,12 +9,15 @@ import (
 type ICMP struct {
 	// From is who answered; zero = the system does not say.
 	From netip.Addr `json:"from,omitzero"`
-	// Kind is one of the ICMP constants, the same for both families.
+	// Kind names type and code, alike for both families: "net-unreachable",
+	// "host-unreachable", "port-unreachable", "protocol-unreachable",
+	// "admin-prohibited" (a filter rule), "reject-route", "too-big",
+	// "time-exceeded" (a trace, else a routing loop) or "other".
 	Kind string `json:"kind"`
 	// Type and Code are the numbers of RFC 792 or RFC 4443.
 	Type int `json:"type"`
 	Code int `json:"code"`
-	// MTU, in bytes, stands in an answer of kind [ICMPTooBig]; 0 = none.
+	// MTU, in bytes, stands in an answer of kind "too-big"; 0 = none.
 	MTU int `json:"mtu,omitempty"`
 	// Own: this machine's own kernel said it, because nobody on its link
 	// answered for the next hop.
@@ -23,65 +26,51 @@ type ICMP struct {
 
 // The values of [ICMP.Kind].
 const (
-	ICMPNetUnreachable      = "net-unreachable"      // the router has no route
-	ICMPHostUnreachable     = "host-unreachable"     // the last router finds nobody there, or says so by rule
-	ICMPPortUnreachable     = "port-unreachable"     // nothing listens, or a REJECT rule
-	ICMPProtocolUnreachable = "protocol-unreachable" // TCP is not spoken there
-	ICMPAdminProhibited     = "admin-prohibited"     // a filter rule
-	ICMPRejectRoute         = "reject-route"         // a route that refuses
-	ICMPTooBig              = "too-big"              // the packet does not fit the next link
-	ICMPTimeExceeded        = "time-exceeded"        // the hop count ran out: a trace, else a routing loop
-	ICMPOther               = "other"
+	icmpNetUnreachable      = "net-unreachable"      // the router has no route
+	icmpHostUnreachable     = "host-unreachable"     // the last router finds nobody there, or says so by rule
+	icmpPortUnreachable     = "port-unreachable"     // nothing listens, or a REJECT rule
+	icmpProtocolUnreachable = "protocol-unreachable" // TCP is not spoken there
+	icmpAdminProhibited     = "admin-prohibited"     // a filter rule
+	icmpRejectRoute         = "reject-route"         // a route that refuses
+	icmpTooBig              = "too-big"              // the packet does not fit the next link
+	icmpTimeExceeded        = "time-exceeded"        // the hop count ran out: a trace, else a routing loop
+	icmpOther               = "other"
 )
 
-// icmp4Kind names the types of RFC 792 and RFC 1812.
+// icmp4Kinds and icmp6Kinds name the codes of "destination unreachable": RFC 792
+// and RFC 1812, RFC 4443.
+var (
+	icmp4Kinds = [...]string{
+		0: icmpNetUnreachable, 1: icmpHostUnreachable, 2: icmpProtocolUnreachable, 3: icmpPortUnreachable, 4: icmpTooBig,
+		6: icmpNetUnreachable, 7: icmpHostUnreachable, 8: icmpNetUnreachable, 9: icmpAdminProhibited, 10: icmpAdminProhibited,
+		11: icmpNetUnreachable, 12: icmpHostUnreachable, 13: icmpAdminProhibited,
+	}
+	icmp6Kinds = [...]string{
+		0: icmpNetUnreachable, 1: icmpAdminProhibited, 2: icmpNetUnreachable, 3: icmpHostUnreachable,
+		4: icmpPortUnreachable, 5: icmpAdminProhibited, 6: icmpRejectRoute,
+	}
+)
+
 func icmp4Kind(typ, code int) string {
 	switch {
 	case typ == 11 && code == 0:
-		return ICMPTimeExceeded
-	case typ != 3:
-		return ICMPOther
+		return icmpTimeExceeded
+	case typ == 3 && code >= 0 && code < len(icmp4Kinds) && icmp4Kinds[code] != "":
+		return icmp4Kinds[code]
 	}
-	switch code {
-	case 0, 6, 8, 11:
-		return ICMPNetUnreachable
-	case 1, 7, 12:
-		return ICMPHostUnreachable
-	case 2:
-		return ICMPProtocolUnreachable
-	case 3:
-		return ICMPPortUnreachable
-	case 4:
-		return ICMPTooBig
-	case 9, 10, 13:
-		return ICMPAdminProhibited
-	}
-	return ICMPOther
+	return icmpOther
 }
 
-// icmp6Kind names the types of RFC 4443.
 func icmp6Kind(typ, code int) string {
 	switch {
 	case typ == 2:
-		return ICMPTooBig
+		return icmpTooBig
 	case typ == 3 && code == 0:
-		return ICMPTimeExceeded
-	case typ != 1:
-		return ICMPOther
+		return icmpTimeExceeded
+	case typ == 1 && code >= 0 && code < len(icmp6Kinds):
+		return icmp6Kinds[code]
 	}
-	switch code {
-	case 0, 2:
-		return ICMPNetUnreachable
-	case 1, 5:
-		return ICMPAdminProhibited
-	case 3:
-		return ICMPHostUnreachable
-	case 4:
-		return ICMPPortUnreachable
-	case 6:
-		return ICMPRejectRoute
-	}
-	return ICMPOther
+	return icmpOther
 }
 
 // String returns kind, numbers and sender, as in "net-unreachable (3/0) from

@@ -24,7 +24,7 @@ type Range struct {
 // It judges a route that works: the address of a registry on the node itself is
 // legitimate, and so is one on the node's own network. So loopback addresses
 // and ordinary interfaces are not findings, and none of them fails by itself.
-func (c *Checker) inside(route Route, dst netip.Addr, endpoint string) (classify.Finding, bool) {
+func inside(ranges []Range, router Router, route Route, dst netip.Addr, endpoint string) (classify.Finding, bool) {
 	if dst.IsLoopback() || !route.Usable() {
 		return classify.Finding{}, false
 	}
@@ -37,11 +37,11 @@ func (c *Checker) inside(route Route, dst netip.Addr, endpoint string) (classify
 		}
 		return route.addFacts(f), true
 	}
-	for _, r := range c.Ranges {
+	for _, r := range ranges {
 		if !r.Prefix.IsValid() || !r.Prefix.Contains(dst) {
 			continue
 		}
-		facts = append(facts, classify.Fact{Key: FactPrefix, Value: r.Prefix.String()})
+		facts = append(facts, classify.Fact{Key: classify.FactPrefix, Value: r.Prefix.String()})
 		name := classify.Redact(r.Name, 64)
 		if r.Service {
 			return finding(classify.RouteServiceAddress, classify.CertaintyLikely,
@@ -52,18 +52,18 @@ func (c *Checker) inside(route Route, dst netip.Addr, endpoint string) (classify
 	}
 	switch {
 	case route.Kind == RouteLocal:
-		holder, prefix := c.ownerOf(dst)
+		holder, prefix := holderOf(router, dst)
 		if holder == "" {
 			return classify.Finding{}, false // known from the caller's Router alone
 		}
-		facts = append(facts, classify.Fact{Key: classify.FactInterface, Value: holder}, classify.Fact{Key: FactPrefix, Value: prefix.String()})
+		facts = append(facts, classify.Fact{Key: classify.FactInterface, Value: holder}, classify.Fact{Key: classify.FactPrefix, Value: prefix.String()})
 		if holder == "kube-ipvs0" || holder == "nodelocaldns" {
 			return finding(classify.RouteServiceAddress, classify.CertaintyProven,
 				fmt.Sprintf("%v is a Service address that this node holds itself on %s", dst, holder))
 		}
 		return finding(classify.RouteLocalAddress, classify.CertaintyProven,
 			fmt.Sprintf("%v is an address of this machine itself, on %s, so packets to it never leave", dst, holder))
-	case route.OnLink && c.innerInterface(route.Interface):
+	case route.OnLink && innerInterface(router, route.Interface):
 		return finding(classify.RouteOverlap, classify.CertaintyLikely,
 			fmt.Sprintf("packets to %v go to %s, a network inside this machine, instead of its uplink", dst, route.Interface))
 	}
@@ -73,12 +73,12 @@ func (c *Checker) inside(route Route, dst netip.Addr, endpoint string) (classify
 // innerInterface reports whether only containers or virtual machines of this
 // machine are behind an interface: by the names that Docker, CNI plugins, libvirt
 // and LXC give, and on Linux by what the interface is.
-func (c *Checker) innerInterface(name string) bool {
+func innerInterface(router Router, name string) bool {
 	if innerName(name) {
 		return true
 	}
 	inner := false
-	if namespace, own := c.routerNamespace(); own {
+	if namespace, own := routerNamespace(router); own {
 		_ = inNamespace(namespace, func() error { // not seen = not said
 			inner = innerLink(name)
 			return nil
@@ -89,8 +89,8 @@ func (c *Checker) innerInterface(name string) bool {
 
 // routerNamespace returns the namespace that the routes come from; false if they
 // come from the caller's own Router, whose machine need not be this one.
-func (c *Checker) routerNamespace() (string, bool) {
-	switch r := c.Router.(type) {
+func routerNamespace(router Router) (string, bool) {
+	switch r := router.(type) {
 	case nil:
 		return "", true
 	case System:
@@ -116,10 +116,10 @@ func innerName(name string) bool {
 	return false
 }
 
-// ownerOf returns the interface of this machine that holds addr, "" if none does
+// holderOf returns the interface of this machine that holds addr, "" if none does
 // or it cannot be seen.
-func (c *Checker) ownerOf(addr netip.Addr) (name string, prefix netip.Prefix) {
-	if namespace, own := c.routerNamespace(); own {
+func holderOf(router Router, addr netip.Addr) (name string, prefix netip.Prefix) {
+	if namespace, own := routerNamespace(router); own {
 		_ = inNamespace(namespace, func() error { // not seen = not said
 			name, prefix = ownerOf(addr)
 			return nil

@@ -100,5 +100,5 @@ func TestServiceAddressOfTheNode(t *testing.T) {
 	require.Equal(t, []classify.Cause{classify.RouteServiceAddress, classify.EndpointConnectionRefused}, causes(r))
 	assert.Equal(t, classify.SeverityWarn, r.Findings()[0].Severity)
 	assert.Equal(t, "kube-ipvs0", r.Findings()[0].Fact(classify.FactInterface))
-	assert.Equal(t, "10.20.0.4/32", r.Findings()[0].Fact(reach.FactPrefix))
+	assert.Equal(t, "10.20.0.4/32", r.Findings()[0].Fact(classify.FactPrefix))
 }

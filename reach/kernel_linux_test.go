@@ -132,7 +132,7 @@ func TestKernelGivesTheWay(t *testing.T) {
 		"2001:db8:40::4": {Source: src6, Gateway: netip.MustParseAddr("2001:db8:20::1"), MTU: 1300, Prefix: netip.MustParsePrefix("2001:db8:40::/48"), Protocol: "boot"},
 	} {
 		want.Destination, want.Interface, want.LinkMTU = netip.MustParseAddr(dst), "eth0", 1400
-		want.Table, want.Kind, want.Method = unix.RT_TABLE_MAIN, reach.RouteUnicast, reach.MethodNetlink
+		want.Table, want.Kind, want.Method = unix.RT_TABLE_MAIN, reach.RouteUnicast, "netlink"
 		r := w.checkRoute(dst)
 		require.NotNil(t, r.Route, "%s: %+v", dst, r)
 		assert.Equal(t, want, *r.Route, dst)
@@ -181,7 +181,7 @@ func TestKernelRefusals(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, r.Route, "%s: %+v", tc.dst, r)
 		assert.Equal(t, tc.kind, r.Route.Kind, tc.dst)
-		assert.Equal(t, reach.MethodNetlink, r.Route.Method, tc.dst)
+		assert.Equal(t, "netlink", r.Route.Method, tc.dst)
 		assert.Equal(t, tc.errno, r.Connect.Errno, tc.dst)
 		require.Equal(t, []classify.Cause{tc.cause}, causes(r), tc.dst)
 		f := r.Findings()[0]

@@ -45,7 +45,7 @@ func TestLoopbackAccepted(t *testing.T) {
 	assert.NotZero(t, r.Connect.Source.Port())
 	assert.True(t, r.Connect.Source.Addr().IsLoopback())
 	if runtime.GOOS == "linux" {
-		assert.Equal(t, reach.MethodNetlink, r.Route.Method)
+		assert.Equal(t, "netlink", r.Route.Method)
 		assert.NotZero(t, r.Route.Table)
 		assert.Equal(t, "lo", r.Route.Interface)
 		assert.Positive(t, r.Route.LinkMTU)

@@ -82,16 +82,3 @@ func identity(path string) (dev, ino uint64, err error) {
 	}
 	return uint64(st.Dev), st.Ino, nil
 }
-
-// namespaceName returns the kernel's name of the network namespace at path, ""
-// = that of the calling thread; "" if it cannot be seen.
-func namespaceName(path string) string {
-	if path == "" {
-		path = "/proc/thread-self/ns/net"
-	}
-	_, ino, err := identity(path)
-	if err != nil {
-		return ""
-	}
-	return "net:[" + strconv.FormatUint(ino, 10) + "]"
-}

@@ -167,6 +167,7 @@ func (p *Pressure) conntrackStat(data []byte) bool {
 
 // sockstat reads the line "TCP: inuse 5 orphan 0 tw 2 alloc 7 mem 1".
 func (p *Pressure) sockstat(data []byte) bool {
+	want := map[string]*int64{"inuse": &p.TCPInUse, "tw": &p.TCPTimeWait, "orphan": &p.TCPOrphans}
 	for line := range strings.Lines(string(data)) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0] != "TCP:" {
@@ -177,13 +178,8 @@ func (p *Pressure) sockstat(data []byte) bool {
 			if !ok {
 				return false
 			}
-			switch fields[i] {
-			case "inuse":
-				p.TCPInUse = n
-			case "tw":
-				p.TCPTimeWait = n
-			case "orphan":
-				p.TCPOrphans = n
+			if into := want[fields[i]]; into != nil {
+				*into = n
 			}
 		}
 		return true
@@ -226,7 +222,7 @@ func (p *Pressure) Findings() []classify.Finding {
 			return
 		}
 		f := classify.New(classify.RoutePressure, fmt.Sprintf("%d of %d %s are in use on this machine", used, limit, what),
-			classify.Fact{Key: FactUse, Value: fmt.Sprintf("%d/%d", used, limit)})
+			classify.Fact{Key: factUse, Value: fmt.Sprintf("%d/%d", used, limit)})
 		if float64(used) < pressureFull*float64(limit) {
 			f.Severity = classify.SeverityWarn
 		}
@@ -252,7 +248,7 @@ func (p *Pressure) Since(earlier *Pressure) []classify.Finding {
 			return
 		}
 		f := classify.New(classify.RoutePressure, fmt.Sprintf("meanwhile the kernel of this machine dropped %d %s", now-before, what),
-			classify.Fact{Key: FactUse, Value: strconv.FormatInt(now-before, 10)})
+			classify.Fact{Key: factUse, Value: strconv.FormatInt(now-before, 10)})
 		f.Severity = classify.SeverityWarn
 		found = append(found, f)
 	}

@@ -24,12 +24,12 @@ type pressureWatch struct {
 }
 
 // watchPressure begins with a connect; nil = not asked for.
-func (c *Checker) watchPressure() *pressureWatch {
-	if c.Pressure == nil {
+func watchPressure(fsys fs.FS) *pressureWatch {
+	if fsys == nil {
 		return nil
 	}
-	w := &pressureWatch{fsys: c.Pressure, first: make(chan *Pressure, 1)}
-	w.timer = time.AfterFunc(silenceBefore, func() { w.first <- CheckPressure(w.fsys) })
+	w := &pressureWatch{fsys: fsys, first: make(chan *Pressure, 1)}
+	w.timer = time.AfterFunc(traceAfter, func() { w.first <- CheckPressure(w.fsys) })
 	return w
 }
 
@@ -85,7 +85,7 @@ func (r *Report) underPressure(before *Pressure) {
 	crowded := now.ConntrackMax > 0 && float64(now.ConntrackCount) >= pressureWarn*float64(now.ConntrackMax)
 	if crowded && dropped > 0 && r.findings[last].Severity == classify.SeverityFail {
 		f := r.findings[last]
-		f = addFact(f, FactUse, fmt.Sprintf("%d/%d", now.ConntrackCount, now.ConntrackMax))
+		f = addFact(f, factUse, fmt.Sprintf("%d/%d", now.ConntrackCount, now.ConntrackMax))
 		r.findings[last] = instead(f, classify.RoutePressure, classify.CertaintyLikely,
 			fmt.Sprintf("%v gave no answer while this machine dropped %d packets for want of room in its connection tracking table, in which %d of %d entries are in use", r.Target, dropped, now.ConntrackCount, now.ConntrackMax),
 			append([]classify.Cause{f.Cause}, f.Alternatives...)...)

@@ -235,7 +235,7 @@ func TestSourceOfForeignConnections(t *testing.T) {
 	}
 }
 
-func TestSenselessTargetsAreErrorsThatNameThem(t *testing.T) {
+func TestInvalidTargetsAreErrorsThatNameThem(t *testing.T) {
 	t.Parallel()
 	never := &reach.Checker{
 		Router: reach.RouterFunc(func(_ context.Context, dst netip.Addr) (reach.Route, error) {
@@ -367,4 +367,13 @@ func TestThousandChecksAtOnce(t *testing.T) {
 		wg.Wait()
 		assert.Equal(t, 5*time.Second, time.Since(start))
 	})
+}
+
+func TestTraceRefusals(t *testing.T) {
+	t.Parallel()
+	_, err := (&reach.Checker{Dialer: accepts()}).Trace(t.Context(), target)
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	_, err = (&reach.Checker{}).Trace(t.Context(), netip.AddrPort{})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, errors.ErrUnsupported)
 }

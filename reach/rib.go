@@ -34,7 +34,7 @@ func withTable(seen Route, entries []ribEntry) (Route, int) {
 	case best.reject:
 		seen.Kind = RouteUnreachable
 	}
-	seen.Method = MethodBSDRoute
+	seen.Method = methodBSDRoute
 	if !seen.Usable() {
 		return seen, 0
 	}

@@ -42,13 +42,13 @@ func TestWithTable(t *testing.T) {
 		{"10.20.0.2", RouteLocal, Route{Kind: RouteLocal}, 3},
 		{"10.20.0.4", RouteUnreachable, Route{Kind: RouteUnreachable}, 0}, // never turned into a way out
 		{"2001:db8::4", RouteUnreachable, Route{Kind: RouteNone}, 0},
-		{"2001:db8::4", RouteUnicast, Route{Kind: RouteUnicast, Method: MethodUDPConnect}, 0}, // table not understood
+		{"2001:db8::4", RouteUnicast, Route{Kind: RouteUnicast, Method: methodUDPConnect}, 0}, // table not understood
 	} {
 		dst := netip.MustParseAddr(tc.dst)
-		got, index := withTable(Route{Destination: dst, Source: src, Kind: tc.kind, Method: MethodUDPConnect}, table)
+		got, index := withTable(Route{Destination: dst, Source: src, Kind: tc.kind, Method: methodUDPConnect}, table)
 		tc.want.Destination, tc.want.Source = dst, src
 		if tc.want.Method == "" {
-			tc.want.Method = MethodBSDRoute
+			tc.want.Method = methodBSDRoute
 		}
 		assert.Equal(t, tc.want, got, tc.dst)
 		assert.Equal(t, tc.index, index, tc.dst)

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// Router says which way packets to an address would go.
+// Router looks up the route to an address.
 //
 // A refusal by the routing (no route, unreachable, …) is a [Route] with that
-// kind, not an error. An error means that the question could not be asked; it
+// kind, not an error. An error means that the lookup failed; it
 // wraps [errors.ErrUnsupported] where nothing can be looked at. RouteTo must
 // return soon after ctx ended and must be safe for concurrent use.
 type Router interface {
@@ -25,7 +26,11 @@ type RouterFunc func(ctx context.Context, dst netip.Addr) (Route, error)
 // RouteTo calls f.
 func (f RouterFunc) RouteTo(ctx context.Context, dst netip.Addr) (Route, error) { return f(ctx, dst) }
 
-// RouteKind says what the routing does with a packet.
+// routeLimit: a lookup takes microseconds. A kernel that is busy changing
+// thousands of interfaces can hold it up; longer than this is no answer.
+const routeLimit = 2 * time.Second
+
+// RouteKind is the type of a route, as Linux names it (rtnetlink(7)).
 type RouteKind string
 
 // The kinds of a [Route]. Only [RouteUnicast] and [RouteLocal] deliver TCP.
@@ -41,13 +46,13 @@ const (
 
 // The values of [Route.Method] that this package sets.
 const (
-	MethodNetlink    = "netlink"     // Linux: the kernel's own lookup
-	MethodBSDRoute   = "bsd-route"   // BSD, macOS: kernel by UDP connect, details from the routing table
-	MethodUDPConnect = "udp-connect" // source address and refusal only
+	methodNetlink    = "netlink"     // Linux: the kernel's own lookup
+	methodBSDRoute   = "bsd-route"   // BSD, macOS: kernel by UDP connect, details from the routing table
+	methodUDPConnect = "udp-connect" // source address and refusal only
 )
 
-// Route is the way that this machine would send packets to one address. It says
-// nothing of the way back, nor of what lies behind the next hop.
+// Route is the outcome of a route lookup for one address. It says nothing of the
+// way back, nor of the path behind the next hop.
 type Route struct {
 	// Destination is the address that was asked for.
 	Destination netip.Addr `json:"destination,omitzero"`
@@ -79,13 +84,15 @@ type Route struct {
 	Protocol string       `json:"protocol,omitempty"`
 	// Kind is what the routing does with the packet; "" = not known.
 	Kind RouteKind `json:"kind"`
-	// Method says how this was found out: one of the Method constants, or a
-	// word of the caller's own Router.
+	// Method says how this was found out: "netlink" (Linux: the kernel's own
+	// lookup), "bsd-route" (BSD, macOS: kernel by UDP connect, details from the
+	// routing table), "udp-connect" (source address and refusal only), or a word of
+	// the caller's own Router.
 	Method string `json:"method,omitempty"`
 }
 
-// Usable reports whether packets to the destination leave for it. It does not
-// say that they arrive.
+// Usable reports whether the route delivers TCP (unicast or local). It does not
+// prove that packets arrive.
 func (r Route) Usable() bool { return r.Kind == RouteUnicast || r.Kind == RouteLocal }
 
 // finding returns what is wrong with the route; false if nothing is, or if the
@@ -129,15 +136,5 @@ func (r Route) addFacts(f classify.Finding) classify.Finding {
 	if r.Table > 0 {
 		f = addFact(f, classify.FactTable, strconv.Itoa(r.Table))
 	}
-	return f
-}
-
-// addFact returns f with a fact more, unless value is empty or f has such a
-// fact already. The list of the caller's finding is not touched.
-func addFact(f classify.Finding, key, value string) classify.Finding {
-	if value == "" || f.Fact(key) != "" {
-		return f
-	}
-	f.Facts = append(f.Facts[:len(f.Facts):len(f.Facts)], classify.Fact{Key: key, Value: value})
 	return f
 }

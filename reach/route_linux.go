@@ -36,7 +36,7 @@ func kernelRoute(ctx context.Context, dst netip.Addr) (Route, error) {
 	kind := refusal(errnoOf(err))
 	switch kind {
 	case RouteNone, RouteUnreachable:
-		return Route{Destination: dst, Kind: kind, Method: MethodNetlink}, nil
+		return Route{Destination: dst, Kind: kind, Method: methodNetlink}, nil
 	}
 	// EACCES may also be a security module that keeps us from asking, EINVAL a
 	// kernel that does not know the request; other numbers say that netlink
@@ -44,7 +44,7 @@ func kernelRoute(ctx context.Context, dst netip.Addr) (Route, error) {
 	seen, udpErr := udpRoute(ctx, dst)
 	switch {
 	case udpErr == nil && kind != "" && seen.Kind == kind:
-		seen.Method = MethodNetlink
+		seen.Method = methodNetlink
 		return seen, nil
 	case udpErr == nil:
 		return seen, nil
@@ -137,7 +137,7 @@ func fromNetlink(dst netip.Addr, found netlink.Route) Route {
 		Table:       found.Table,
 		MTU:         found.MTU,
 		Kind:        kindOf(found.Type),
-		Method:      MethodNetlink,
+		Method:      methodNetlink,
 		Source:      addrOf(found.Src),
 		Gateway:     addrOf(found.Gw),
 	}

@@ -18,7 +18,7 @@ func TestFromNetlinkIgnoresWhatIsNoAddress(t *testing.T) {
 	t.Parallel()
 	dst := netip.MustParseAddr("10.20.0.4")
 	got := fromNetlink(dst, netlink.Route{Type: unix.RTN_UNICAST, Table: 254, Gw: net.IP{1, 2, 3}, Src: net.IPv6unspecified})
-	assert.Equal(t, Route{Destination: dst, Kind: RouteUnicast, Table: 254, Method: MethodNetlink}, got)
+	assert.Equal(t, Route{Destination: dst, Kind: RouteUnicast, Table: 254, Method: methodNetlink}, got)
 	assert.Equal(t, RouteKind(""), fromNetlink(dst, netlink.Route{Type: unix.RTN_THROW}).Kind)
 	name, mtu := linkOf(1 << 30)
 	assert.Empty(t, name)
@@ -40,7 +40,7 @@ func TestUDPRoute(t *testing.T) {
 	dst := netip.MustParseAddr("127.0.0.1")
 	got, err := udpRoute(t.Context(), dst)
 	require.NoError(t, err)
-	assert.Equal(t, Route{Destination: dst, Source: dst, Kind: RouteLocal, Method: MethodUDPConnect}, got)
+	assert.Equal(t, Route{Destination: dst, Source: dst, Kind: RouteLocal, Method: methodUDPConnect}, got)
 }
 
 func TestRefusal(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // interface that owns the source address need not be the outgoing one, so
 // neither is claimed.
 func udpRoute(ctx context.Context, dst netip.Addr) (Route, error) {
-	route := Route{Destination: dst, Method: MethodUDPConnect}
+	route := Route{Destination: dst, Method: methodUDPConnect}
 	var d net.Dialer
 	// The port plays no part, but some kernels refuse 0.
 	conn, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(dst, 443).String())

@@ -1,9 +1,7 @@
 package reach
 
 import (
-	"context"
 	"encoding/binary"
-	"net"
 	"net/netip"
 	"syscall"
 
@@ -22,41 +20,26 @@ type watch struct {
 
 func newWatch() *watch { return &watch{fd: -1} }
 
-// prepare returns the function that net.Dialer calls with the socket before it
-// connects; the caller's own ones come first.
-func (w *watch) prepare(o socketOptions, control func(network, address string, c syscall.RawConn) error,
-	controlContext func(ctx context.Context, network, address string, c syscall.RawConn) error,
-) func(context.Context, string, string, syscall.RawConn) error {
-	return func(ctx context.Context, network, address string, c syscall.RawConn) error {
-		switch {
-		case controlContext != nil:
-			if err := controlContext(ctx, network, address, c); err != nil {
-				return err
-			}
-		case control != nil:
-			if err := control(network, address, c); err != nil {
-				return err
+// prepare sets the options on a socket before it connects.
+func (w *watch) prepare(network string, c syscall.RawConn, o socketOptions) error {
+	w.v6 = network == "tcp6"
+	var failed error
+	err := c.Control(func(fd uintptr) {
+		if o.segment > 0 {
+			failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, o.segment)
+		}
+		if o.observe && failed == nil {
+			// Neither is needed to connect: without them we only see less.
+			_ = setQueue(int(fd), w.v6, true)
+			if dup, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+				w.fd = dup
 			}
 		}
-		w.v6 = network == "tcp6"
-		var failed error
-		err := c.Control(func(fd uintptr) {
-			if o.segment > 0 {
-				failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, o.segment)
-			}
-			if o.observe && failed == nil {
-				// Neither is needed to connect: without them we only see less.
-				_ = setQueue(int(fd), w.v6, true)
-				if dup, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
-					w.fd = dup
-				}
-			}
-		})
-		if err != nil {
-			return err
-		}
-		return failed
+	})
+	if err != nil {
+		return err
 	}
+	return failed
 }
 
 // setQueue switches the queue of ICMP answers (ip(7), IP_RECVERR).
@@ -74,27 +57,27 @@ func setQueue(fd int, v6, on bool) error {
 // connected ends the watch over a connection that came about. A queue left
 // switched on would turn passing ICMP errors into failures of reads and writes
 // (tcp_v4_err in net/ipv4/tcp_ipv4.c), which no client of the registry meets.
-func (w *watch) connected() (flow Flow) {
+func (w *watch) connected() (info tcpInfo) {
 	if w.fd < 0 {
-		return Flow{}
+		return tcpInfo{}
 	}
-	flow = flowOf(w.fd)
+	info = infoOf(w.fd)
 	_ = setQueue(w.fd, w.v6, false)
 	w.close()
-	return flow
+	return info
 }
 
 // failed ends the watch over a connect that failed.
-func (w *watch) failed() (flow Flow, source netip.AddrPort, icmp *ICMP) {
+func (w *watch) failed() (info tcpInfo, source netip.AddrPort, icmp *ICMP) {
 	if w.fd < 0 {
-		return Flow{}, netip.AddrPort{}, nil
+		return tcpInfo{}, netip.AddrPort{}, nil
 	}
-	flow, source, icmp = flowOf(w.fd), sourceOf(w.fd), readICMP(w.fd)
+	info, source, icmp = infoOf(w.fd), sourceOf(w.fd), readICMP(w.fd)
 	if icmp != nil {
 		icmp.Own = icmp.From == source.Addr()
 	}
 	w.close()
-	return flow, source, icmp
+	return info, source, icmp
 }
 
 func (w *watch) close() {
@@ -104,36 +87,13 @@ func (w *watch) close() {
 	}
 }
 
-// flowOf reads TCP_INFO (tcp(7)).
-func flowOf(fd int) Flow {
+// infoOf reads TCP_INFO (tcp(7)).
+func infoOf(fd int) tcpInfo {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
-		return Flow{}
+		return tcpInfo{}
 	}
-	return Flow{
-		SentBytes:     int64(info.Bytes_sent - info.Bytes_retrans),
-		AckedBytes:    min(max(int64(info.Bytes_acked)-1, 0), int64(info.Bytes_sent-info.Bytes_retrans)), // SYN and FIN count too
-		ReceivedBytes: int64(info.Bytes_received),
-		Retransmits:   int(info.Total_retrans),
-		Segment:       int(info.Snd_mss),
-		PathMTU:       int(info.Pmtu),
-		OutOfOrder:    int(info.Rcv_ooopack),
-		roundTrip:     int64(info.Rtt),
-	}
-}
-
-// flowOfConn is flowOf for an open connection; zero if it shows no socket.
-func flowOfConn(conn net.Conn) (flow Flow) {
-	sc, ok := conn.(syscall.Conn)
-	if !ok {
-		return Flow{}
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return Flow{}
-	}
-	_ = raw.Control(func(fd uintptr) { flow = flowOf(int(fd)) }) // closed = nothing to see
-	return flow
+	return tcpInfo{retransmits: int(info.Total_retrans), segment: int(info.Snd_mss), pathMTU: int(info.Pmtu), roundTrip: int64(info.Rtt)}
 }
 
 // sourceOf returns the address that the socket sends from.
@@ -207,7 +167,7 @@ func parseICMP(data []byte) *ICMP {
 	default:
 		return nil
 	}
-	if icmp.Kind == ICMPTooBig {
+	if icmp.Kind == icmpTooBig {
 		icmp.MTU = int(min(binary.NativeEndian.Uint32(data[8:]), 1<<16))
 	}
 	offender := data[extendedErrSize:]

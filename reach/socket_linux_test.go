@@ -38,10 +38,10 @@ func TestParseICMP(t *testing.T) {
 		kind              string
 		mtu               int
 	}{
-		{unix.SO_EE_ORIGIN_ICMP, 3, 1, v4, ICMPHostUnreachable, 0},
-		{unix.SO_EE_ORIGIN_ICMP, 3, 4, v4, ICMPTooBig, 1280},
-		{unix.SO_EE_ORIGIN_ICMP6, 1, 1, v6, ICMPAdminProhibited, 0},
-		{unix.SO_EE_ORIGIN_ICMP6, 2, 0, v6, ICMPTooBig, 1280},
+		{unix.SO_EE_ORIGIN_ICMP, 3, 1, v4, icmpHostUnreachable, 0},
+		{unix.SO_EE_ORIGIN_ICMP, 3, 4, v4, icmpTooBig, 1280},
+		{unix.SO_EE_ORIGIN_ICMP6, 1, 1, v6, icmpAdminProhibited, 0},
+		{unix.SO_EE_ORIGIN_ICMP6, 2, 0, v6, icmpTooBig, 1280},
 	} {
 		icmp := parseICMP(extendedError(tc.origin, tc.typ, tc.code, 1280, tc.from))
 		assert.Equal(t, &ICMP{From: tc.from, Kind: tc.kind, Type: int(tc.typ), Code: int(tc.code), MTU: tc.mtu}, icmp)

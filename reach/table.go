@@ -22,44 +22,46 @@ type Table struct {
 	Rules []Rule `json:"rules,omitempty"`
 }
 
-// HopKind says what kind of thing packets are handed to.
-type HopKind string
-
-// The kinds of a next hop, named alike whatever the source of the table.
+// The kinds of a [NextHop], named alike whatever the source of the table.
 const (
-	HopNone        HopKind = "none"        // dropped
-	HopInternet    HopKind = "internet"    // out to the Internet
-	HopLocal       HopKind = "local"       // the same network
-	HopPeering     HopKind = "peering"     // a peered network
-	HopGateway     HopKind = "gateway"     // VPN, ExpressRoute or another gateway
-	HopAppliance   HopKind = "appliance"   // a firewall or router of the customer's own, by address
-	HopEndpoint    HopKind = "endpoint"    // a private or service endpoint
-	HopUnreachable HopKind = "unreachable" // refused
-	HopProhibit    HopKind = "prohibit"    // forbidden
-	HopOther       HopKind = "other"       // a word of the source that we do not know
+	hopNone        = "none"        // dropped
+	hopInternet    = "internet"    // out to the Internet
+	hopLocal       = "local"       // the same network
+	hopPeering     = "peering"     // a peered network
+	hopGateway     = "gateway"     // VPN, ExpressRoute or another gateway
+	hopAppliance   = "appliance"   // a firewall or router of the customer's own, by address
+	hopEndpoint    = "endpoint"    // a private or service endpoint
+	hopUnreachable = "unreachable" // refused
+	hopProhibit    = "prohibit"    // forbidden
+	hopOther       = "other"       // a word of the source that we do not know
 )
 
 // The sources of a route, in the order in which Azure prefers them for the same
 // prefix.
 const (
-	SourceUser    = "user"    // written by somebody
-	SourceBGP     = "bgp"     // learnt from a gateway
-	SourceDefault = "default" // the platform's own
+	sourceUser    = "user"    // written by somebody
+	sourceBGP     = "bgp"     // learnt from a gateway
+	sourceDefault = "default" // the platform's own
 )
 
-// NextHop is where packets go next. As a declaration, an invalid Address stands
+// NextHop is where packets go next. Given to [CheckPath], a zero Address stands
 // for any address of that kind, and "" for any kind.
 type NextHop struct {
-	Kind    HopKind    `json:"kind"`
+	// Kind is "none" (dropped), "internet", "local" (the same network), "peering"
+	// (a peered network), "gateway" (VPN, ExpressRoute or another gateway),
+	// "appliance" (a firewall or router of the customer's own), "endpoint" (a
+	// private or service endpoint), "unreachable" or "prohibit" (refused), or
+	// "other" for a word of the source that is not known here.
+	Kind    string     `json:"kind"`
 	Address netip.Addr `json:"address,omitzero"`
 }
 
 // String returns kind and address, as in "appliance 10.1.255.4".
 func (h NextHop) String() string {
 	if h.Address.IsValid() {
-		return string(h.Kind) + " " + h.Address.String()
+		return h.Kind + " " + h.Address.String()
 	}
-	return string(h.Kind)
+	return h.Kind
 }
 
 // matches reports whether h is what was declared.
@@ -73,7 +75,8 @@ type TableRoute struct {
 	NextHop
 	// Interface is its name, where the table has one.
 	Interface string `json:"interface,omitempty"`
-	// Source is one of the Source constants, or a word of the table.
+	// Source is "user" (written by somebody), "bgp" (learnt from a gateway),
+	// "default" (the platform's own), or a word of the table; "" = not known.
 	Source string `json:"source,omitempty"`
 	// Metric decides between routes of one prefix and source: the lower wins.
 	Metric int `json:"metric,omitempty"`
@@ -152,9 +155,9 @@ func (t *Table) RouteFor(dst netip.Addr) RouteDecision {
 
 func sourceRank(source string) int {
 	switch source {
-	case SourceUser:
+	case sourceUser:
 		return 0
-	case SourceBGP:
+	case sourceBGP:
 		return 1
 	}
 	return 2
@@ -167,13 +170,10 @@ func orNone(s string) string {
 	return s
 }
 
-// Direction says which way a rule looks.
-type Direction string
-
 // The directions, as seen from the place of the table.
 const (
-	Inbound  Direction = "in"
-	Outbound Direction = "out"
+	inbound  = "in"
+	outbound = "out"
 )
 
 // PortRange holds both ends.
@@ -189,8 +189,9 @@ type Rule struct {
 	Name     string `json:"name,omitempty"`
 	Priority int    `json:"priority"`
 	Allow    bool   `json:"allow"`
-	// Direction, Protocol ("tcp", "udp", …), Ports: "" and nil = any.
-	Direction    Direction      `json:"direction,omitempty"`
+	// Direction ("in" or "out" of the place), Protocol ("tcp", "udp", …), Ports:
+	// "" and nil = any.
+	Direction    string         `json:"direction,omitempty"`
 	Protocol     string         `json:"protocol,omitempty"`
 	Sources      []netip.Prefix `json:"sources,omitempty"`      // nil = any, unless SourceTags
 	Destinations []netip.Prefix `json:"destinations,omitempty"` // nil = any, unless DestinationTags
@@ -201,13 +202,11 @@ type Rule struct {
 	DestinationTags []string `json:"destinationTags,omitempty"`
 }
 
-// Traffic is what rules are asked about. Rules of stateful filters are asked
-// only for the direction of the first packet.
-type Traffic struct {
-	Direction   Direction
-	Protocol    string // "tcp" or "udp"
-	Source      netip.Addr
-	Destination netip.AddrPort
+// traffic is what rules are asked about.
+type traffic struct {
+	direction, protocol string
+	source              netip.Addr
+	destination         netip.AddrPort
 }
 
 // RuleDecision is what the rules do with some traffic.
@@ -221,11 +220,14 @@ type RuleDecision struct {
 	Reason string `json:"reason"`
 }
 
-// Allows asks every group of rules about some traffic. A group in which no rule
-// matches leaves the question open, because lists end with a default that was
-// not given. Without any rule nothing is decided.
-func (t *Table) Allows(traffic Traffic) RuleDecision {
-	d := RuleDecision{Protocol: traffic.Protocol, Reason: "no rules were given"}
+// Allows returns what the rules do with the first packet of a connection:
+// direction is "in" or "out" of the table's place, protocol "tcp" or "udp". Every
+// group has to allow it. A group in which no rule matches leaves the answer open,
+// because lists end with a default that was not given. Without any rule nothing
+// is decided.
+func (t *Table) Allows(direction, protocol string, source netip.Addr, destination netip.AddrPort) RuleDecision {
+	asked := traffic{direction, protocol, source, destination}
+	d := RuleDecision{Protocol: protocol, Reason: "no rules were given"}
 	var groups []string
 	for _, r := range t.Rules {
 		if !slices.Contains(groups, r.Group) {
@@ -236,7 +238,7 @@ func (t *Table) Allows(traffic Traffic) RuleDecision {
 	d.Decided, d.Allowed = len(groups) > 0, len(groups) > 0
 	var doubt *RuleDecision
 	for _, group := range groups {
-		one := t.group(group, traffic)
+		one := t.group(group, asked)
 		switch {
 		case one.Decided && !one.Allowed:
 			return one // whatever the others say
@@ -253,17 +255,17 @@ func (t *Table) Allows(traffic Traffic) RuleDecision {
 }
 
 // group asks one list.
-func (t *Table) group(group string, traffic Traffic) RuleDecision {
-	d := RuleDecision{Protocol: traffic.Protocol}
+func (t *Table) group(group string, asked traffic) RuleDecision {
+	d := RuleDecision{Protocol: asked.protocol}
 	var rules []Rule
 	for _, r := range t.Rules {
-		if r.Group == group && (r.Direction == "" || r.Direction == traffic.Direction) {
+		if r.Group == group && (r.Direction == "" || r.Direction == asked.direction) {
 			rules = append(rules, r)
 		}
 	}
 	slices.SortStableFunc(rules, func(a, b Rule) int { return cmp.Compare(a.Priority, b.Priority) })
 	for _, r := range rules {
-		switch r.match(traffic) {
+		switch r.match(asked) {
 		case matches:
 			verb := "denies"
 			if r.Allow {
@@ -293,17 +295,17 @@ const (
 
 // match compares one rule with some traffic. Names without prefixes leave it
 // open, unless something else rules it out.
-func (r Rule) match(traffic Traffic) ruleMatch {
-	if r.Protocol != "" && r.Protocol != traffic.Protocol {
+func (r Rule) match(asked traffic) ruleMatch {
+	if r.Protocol != "" && r.Protocol != asked.protocol {
 		return matchesNot
 	}
 	if len(r.Ports) > 0 && !slices.ContainsFunc(r.Ports, func(p PortRange) bool {
-		return p.From <= traffic.Destination.Port() && traffic.Destination.Port() <= p.To
+		return p.From <= asked.destination.Port() && asked.destination.Port() <= p.To
 	}) {
 		return matchesNot
 	}
-	source := side(r.Sources, r.SourceTags, traffic.Source)
-	destination := side(r.Destinations, r.DestinationTags, traffic.Destination.Addr())
+	source := side(r.Sources, r.SourceTags, asked.source)
+	destination := side(r.Destinations, r.DestinationTags, asked.destination.Addr())
 	switch {
 	case source == matchesNot || destination == matchesNot:
 		return matchesNot

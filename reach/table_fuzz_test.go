@@ -58,7 +58,7 @@ func FuzzParseAzureRules(f *testing.F) {
 			}
 			return
 		}
-		d := (&reach.Table{Rules: rules}).Allows(reach.Traffic{Direction: reach.Outbound, Protocol: "tcp", Source: netip.MustParseAddr("10.40.0.7"), Destination: target})
+		d := (&reach.Table{Rules: rules}).Allows("out", "tcp", netip.MustParseAddr("10.40.0.7"), target)
 		if d.Allowed && !d.Decided || d.Reason == "" {
 			t.Fatalf("%+v", d)
 		}

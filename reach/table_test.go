@@ -80,20 +80,20 @@ func TestAzureTable(t *testing.T) {
 		{"10.60.0.4:53", true, true, "AllowVnetOutBound"},
 		{"192.0.2.1:53", true, false, "DenyAllOutBound"},
 	} {
-		d := table.Allows(reach.Traffic{Direction: reach.Outbound, Protocol: "tcp", Source: netip.MustParseAddr("10.40.0.7"), Destination: netip.MustParseAddrPort(tc.dst)})
+		d := table.Allows("out", "tcp", netip.MustParseAddr("10.40.0.7"), netip.MustParseAddrPort(tc.dst))
 		assert.Equal(t, tc.decided, d.Decided, "%s %s", tc.dst, d.Reason)
 		assert.Equal(t, tc.allowed, d.Allowed, tc.dst)
 		assert.Contains(t, d.Reason, tc.reason)
 	}
-	d := table.Allows(reach.Traffic{Direction: reach.Inbound, Protocol: "tcp", Source: netip.MustParseAddr("10.40.0.7"), Destination: target})
+	d := table.Allows("in", "tcp", netip.MustParseAddr("10.40.0.7"), target)
 	assert.False(t, d.Decided, "a list without an inbound rule was not given whole")
-	d = (&reach.Table{}).Allows(reach.Traffic{})
+	d = (&reach.Table{}).Allows("", "", netip.Addr{}, netip.AddrPort{})
 	assert.False(t, d.Decided)
 }
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
-func route(p string, kind reach.HopKind, address ...string) reach.TableRoute {
+func route(p string, kind string, address ...string) reach.TableRoute {
 	r := reach.TableRoute{Prefix: prefix(p), NextHop: reach.NextHop{Kind: kind}}
 	if len(address) > 0 {
 		r.Address = netip.MustParseAddr(address[0])
@@ -109,20 +109,20 @@ func TestRouteForOrder(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		routes []reach.TableRoute
-		want   reach.HopKind
+		want   string
 		reason string
 	}{
-		"longest prefix": {[]reach.TableRoute{route("0.0.0.0/0", reach.HopInternet), route("10.20.0.0/24", reach.HopPeering), route("10.0.0.0/8", reach.HopGateway)}, reach.HopPeering, "more specific than 10.0.0.0/8"},
-		"source":         {[]reach.TableRoute{with(route("10.20.0.0/24", reach.HopPeering), "default", 0), with(route("10.20.0.0/24", reach.HopGateway), "bgp", 0), with(route("10.20.0.0/24", reach.HopNone), "user", 0)}, reach.HopNone, "user comes before bgp"},
-		"metric":         {[]reach.TableRoute{with(route("10.20.0.0/24", reach.HopPeering), "", 200), with(route("10.20.0.0/24", reach.HopGateway), "", 100)}, reach.HopGateway, "lowest metric"},
-		"first":          {[]reach.TableRoute{route("10.20.0.0/24", reach.HopPeering), route("10.20.0.0/24", reach.HopGateway)}, reach.HopPeering, "more than once"},
-		"alone":          {[]reach.TableRoute{route("10.20.0.0/24", reach.HopPeering), {}}, reach.HopPeering, "only active route"},
+		"longest prefix": {[]reach.TableRoute{route("0.0.0.0/0", "internet"), route("10.20.0.0/24", "peering"), route("10.0.0.0/8", "gateway")}, "peering", "more specific than 10.0.0.0/8"},
+		"source":         {[]reach.TableRoute{with(route("10.20.0.0/24", "peering"), "default", 0), with(route("10.20.0.0/24", "gateway"), "bgp", 0), with(route("10.20.0.0/24", "none"), "user", 0)}, "none", "user comes before bgp"},
+		"metric":         {[]reach.TableRoute{with(route("10.20.0.0/24", "peering"), "", 200), with(route("10.20.0.0/24", "gateway"), "", 100)}, "gateway", "lowest metric"},
+		"first":          {[]reach.TableRoute{route("10.20.0.0/24", "peering"), route("10.20.0.0/24", "gateway")}, "peering", "more than once"},
+		"alone":          {[]reach.TableRoute{route("10.20.0.0/24", "peering"), {}}, "peering", "only active route"},
 	} {
 		d := (&reach.Table{Routes: tc.routes}).RouteFor(netip.MustParseAddr("::ffff:10.20.0.4"))
 		assert.Equal(t, tc.want, d.Route.Kind, name)
 		assert.Contains(t, d.Reason, tc.reason, name)
 	}
-	inactive := route("10.20.0.0/24", reach.HopPeering)
+	inactive := route("10.20.0.0/24", "peering")
 	inactive.Inactive = true
 	d := (&reach.Table{Routes: []reach.TableRoute{inactive}}).RouteFor(target.Addr())
 	assert.False(t, d.Found)
@@ -132,10 +132,10 @@ func TestRouteForOrder(t *testing.T) {
 func TestCheckPath(t *testing.T) {
 	t.Parallel()
 	node := netip.MustParseAddr("10.40.0.7")
-	good := []reach.TableRoute{route("10.20.0.0/16", reach.HopGateway)}
-	goodBack := []reach.TableRoute{route("10.40.0.0/16", reach.HopGateway), route("0.0.0.0/0", reach.HopInternet)}
-	deny := reach.Rule{Name: "deny-all", Priority: 100, Direction: reach.Outbound}
-	denyIn := reach.Rule{Name: "deny-spokes", Priority: 100, Direction: reach.Inbound, Sources: []netip.Prefix{prefix("10.40.0.0/16")}}
+	good := []reach.TableRoute{route("10.20.0.0/16", "gateway")}
+	goodBack := []reach.TableRoute{route("10.40.0.0/16", "gateway"), route("0.0.0.0/0", "internet")}
+	deny := reach.Rule{Name: "deny-all", Priority: 100, Direction: "out"}
+	denyIn := reach.Rule{Name: "deny-spokes", Priority: 100, Direction: "in", Sources: []netip.Prefix{prefix("10.40.0.0/16")}}
 	allow := reach.Rule{Name: "allow-tcp", Priority: 10, Allow: true, Protocol: "tcp"}
 	for name, tc := range map[string]struct {
 		forward, back *reach.Table
@@ -149,25 +149,25 @@ func TestCheckPath(t *testing.T) {
 		"both ways":                 {forward: &reach.Table{Routes: good}, back: &reach.Table{Routes: goodBack}, held: true},
 		"no table of the way back":  {forward: &reach.Table{Routes: good}, open: "way back is unknown"},
 		"no route there":            {forward: &reach.Table{Routes: goodBack[:1]}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteNextHopNone}},
-		"none":                      {forward: &reach.Table{Routes: append(good, route("10.20.0.4/32", reach.HopNone))}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteNextHopNone}},
-		"unreachable":               {forward: &reach.Table{Routes: []reach.TableRoute{route("10.20.0.4/32", reach.HopUnreachable)}}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteNoRouteToHost}},
-		"prohibit":                  {forward: &reach.Table{Routes: []reach.TableRoute{route("10.20.0.4/32", reach.HopProhibit)}}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteProhibited}},
+		"none":                      {forward: &reach.Table{Routes: append(good, route("10.20.0.4/32", "none"))}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteNextHopNone}},
+		"unreachable":               {forward: &reach.Table{Routes: []reach.TableRoute{route("10.20.0.4/32", "unreachable")}}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteNoRouteToHost}},
+		"prohibit":                  {forward: &reach.Table{Routes: []reach.TableRoute{route("10.20.0.4/32", "prohibit")}}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteProhibited}},
 		"private to the Internet":   {forward: &reach.Table{Routes: goodBack[1:]}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteInternetNextHop}},
 		"public to the Internet":    {forward: &reach.Table{Routes: goodBack[1:]}, back: &reach.Table{Routes: goodBack}, registry: "192.0.2.4:443", held: true},
 		"one way only":              {forward: &reach.Table{Routes: good}, back: &reach.Table{Routes: goodBack[1:]}, causes: []classify.Cause{classify.RouteNoReturnRoute}},
 		"no route back":             {forward: &reach.Table{Routes: good}, back: &reach.Table{}, causes: []classify.Cause{classify.RouteNoReturnRoute}},
-		"none back":                 {forward: &reach.Table{Routes: good}, back: &reach.Table{Routes: []reach.TableRoute{route("10.0.0.0/8", reach.HopNone)}}, causes: []classify.Cause{classify.RouteNoReturnRoute}},
-		"forced tunnel, same back":  {forward: &reach.Table{Routes: []reach.TableRoute{route("0.0.0.0/0", reach.HopAppliance, "10.99.0.4")}}, back: &reach.Table{Routes: []reach.TableRoute{route("10.40.0.0/16", reach.HopAppliance, "10.99.0.4")}}, held: true, note: "forced tunnel"},
-		"appliance one way":         {forward: &reach.Table{Routes: []reach.TableRoute{route("10.20.0.0/16", reach.HopAppliance, "10.99.0.4")}}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteAsymmetric}, held: true},
-		"two appliances":            {forward: &reach.Table{Routes: []reach.TableRoute{route("10.20.0.0/16", reach.HopAppliance, "10.99.0.4")}}, back: &reach.Table{Routes: []reach.TableRoute{route("10.40.0.0/16", reach.HopAppliance, "10.99.0.5")}}, causes: []classify.Cause{classify.RouteAsymmetric}, held: true},
-		"as intended":               {forward: &reach.Table{Routes: good}, back: &reach.Table{Routes: goodBack}, intended: []reach.NextHop{{Kind: reach.HopAppliance}, {Kind: reach.HopGateway}}, held: true},
-		"not as intended":           {forward: &reach.Table{Routes: good}, back: &reach.Table{Routes: goodBack}, intended: []reach.NextHop{{Kind: reach.HopAppliance, Address: netip.MustParseAddr("10.99.0.4")}}, causes: []classify.Cause{classify.RouteUnintendedNextHop}},
+		"none back":                 {forward: &reach.Table{Routes: good}, back: &reach.Table{Routes: []reach.TableRoute{route("10.0.0.0/8", "none")}}, causes: []classify.Cause{classify.RouteNoReturnRoute}},
+		"forced tunnel, same back":  {forward: &reach.Table{Routes: []reach.TableRoute{route("0.0.0.0/0", "appliance", "10.99.0.4")}}, back: &reach.Table{Routes: []reach.TableRoute{route("10.40.0.0/16", "appliance", "10.99.0.4")}}, held: true, note: "forced tunnel"},
+		"appliance one way":         {forward: &reach.Table{Routes: []reach.TableRoute{route("10.20.0.0/16", "appliance", "10.99.0.4")}}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteAsymmetric}, held: true},
+		"two appliances":            {forward: &reach.Table{Routes: []reach.TableRoute{route("10.20.0.0/16", "appliance", "10.99.0.4")}}, back: &reach.Table{Routes: []reach.TableRoute{route("10.40.0.0/16", "appliance", "10.99.0.5")}}, causes: []classify.Cause{classify.RouteAsymmetric}, held: true},
+		"as intended":               {forward: &reach.Table{Routes: good}, back: &reach.Table{Routes: goodBack}, intended: []reach.NextHop{{Kind: "appliance"}, {Kind: "gateway"}}, held: true},
+		"not as intended":           {forward: &reach.Table{Routes: good}, back: &reach.Table{Routes: goodBack}, intended: []reach.NextHop{{Kind: "appliance", Address: netip.MustParseAddr("10.99.0.4")}}, causes: []classify.Cause{classify.RouteUnintendedNextHop}},
 		"denied out":                {forward: &reach.Table{Routes: good, Rules: []reach.Rule{deny}}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteRuleDenies}},
 		"denied in":                 {forward: &reach.Table{Routes: good}, back: &reach.Table{Routes: goodBack, Rules: []reach.Rule{denyIn}}, causes: []classify.Cause{classify.RouteRuleDenies}},
 		"denied by a second group":  {forward: &reach.Table{Routes: good, Rules: []reach.Rule{allow, {Group: "nic", Name: "deny", Priority: 1}}}, back: &reach.Table{Routes: goodBack}, causes: []classify.Cause{classify.RouteRuleDenies}},
 		"resolver, UDP denied":      {forward: &reach.Table{Routes: good, Rules: []reach.Rule{allow, deny}}, back: &reach.Table{Routes: goodBack}, registry: "10.20.0.53:53", causes: []classify.Cause{classify.RouteRuleDenies}},
 		"rule with an unknown name": {forward: &reach.Table{Routes: good, Rules: []reach.Rule{{Name: "tag", Allow: true, DestinationTags: []string{"Storage"}}}}, back: &reach.Table{Routes: goodBack}, open: "Storage"},
-		"unknown kind of hop":       {forward: &reach.Table{Routes: []reach.TableRoute{route("0.0.0.0/0", reach.HopOther)}}, back: &reach.Table{Routes: goodBack}, open: "not known here"},
+		"unknown kind of hop":       {forward: &reach.Table{Routes: []reach.TableRoute{route("0.0.0.0/0", "other")}}, back: &reach.Table{Routes: goodBack}, open: "not known here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +204,7 @@ func TestCheckPath(t *testing.T) {
 	}
 }
 
-func TestCheckPathRefusesSenselessQuestions(t *testing.T) {
+func TestCheckPathRefusesInvalidArguments(t *testing.T) {
 	t.Parallel()
 	node, table := netip.MustParseAddr("10.40.0.7"), &reach.Table{}
 	for name, call := range map[string]func() (*reach.PathReport, error){
@@ -273,7 +273,7 @@ func TestParseCSVRoutes(t *testing.T) {
 		"Gateway,10.20.0.0/16,,BGP,,,eth0,to hub\n\nappliance,0.0.0.0/0,10.1.255.4,user,5,inactive,,\n"))
 	require.NoError(t, err)
 	require.Len(t, routes, 2)
-	assert.Equal(t, reach.TableRoute{Prefix: prefix("10.20.0.0/16"), NextHop: reach.NextHop{Kind: reach.HopGateway}, Source: "bgp", Interface: "eth0", Name: "to hub"}, routes[0])
+	assert.Equal(t, reach.TableRoute{Prefix: prefix("10.20.0.0/16"), NextHop: reach.NextHop{Kind: "gateway"}, Source: "bgp", Interface: "eth0", Name: "to hub"}, routes[0])
 	assert.True(t, routes[1].Inactive)
 	assert.Equal(t, 5, routes[1].Metric)
 }

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 )
 
@@ -44,4 +45,25 @@ func cleanAddr(addr netip.Addr) (netip.Addr, error) {
 		return netip.Addr{}, fmt.Errorf("reach: address %v: an IPv6 link-local address needs a zone, and zones are not supported", addr)
 	}
 	return addr, nil
+}
+
+// localAddr returns the own end of conn, zero if it is no IP address with port.
+func localAddr(conn net.Conn) netip.AddrPort {
+	local := conn.LocalAddr()
+	if local == nil {
+		return netip.AddrPort{}
+	}
+	var ap netip.AddrPort
+	switch a := local.(type) {
+	case *net.TCPAddr:
+		ap = a.AddrPort()
+	case *net.UDPAddr:
+		ap = a.AddrPort()
+	default:
+		ap, _ = netip.ParseAddrPort(local.String()) // a caller's own kind of connection
+	}
+	if !ap.Addr().IsValid() {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
 }

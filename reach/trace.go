@@ -2,9 +2,9 @@ package reach
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 )
 
@@ -19,121 +19,50 @@ const (
 	rejectedTraceLimit = time.Second
 	// traceGrace is how long hops may still answer after the far end was seen.
 	traceGrace = 300 * time.Millisecond
-	// silenceBefore a connect is traced: a SYN that got lost is repeated after
+	// traceAfter a connect is traced: a SYN that got lost is repeated after
 	// 1 s, so until then silence is not yet a sign.
-	silenceBefore = time.Second
+	traceAfter = time.Second
 	// maxTraces at once of one Checker: a trace holds 32 descriptors.
 	maxTraces = 8
 )
 
-// Trace is the way to an address as the routers on it answered, for TCP to the
-// same port, so that the filters on the path treat it as they treat the pull.
-//
-// A hop that answers proves that packets get as far as that, and that its own
-// answers come back. A silent one proves nothing: many routers never answer.
-// Firewalls that drop still answer for themselves, so the last hop that answers
-// may be the one that drops.
-type Trace struct {
-	Target netip.AddrPort `json:"target"`
-	// Hops are the hops up to the last that answered, nearest first; silent ones
-	// among them have no address.
-	Hops []Hop `json:"hops,omitempty"`
-	// Reached: the address itself accepted or refused a connect.
-	Reached bool `json:"reached,omitempty"`
-	// Distance is the smallest hop count that reached it; 0 = not reached.
-	Distance int `json:"distance,omitempty"`
-	// Rejected is the first refusal by something on the path; nil = none.
-	Rejected *ICMP `json:"rejected,omitempty"`
-	// Others are answers of the same address on other doors: they prove that a
-	// way back exists. See [Checker.Trace].
-	Others []OtherAnswer `json:"others,omitempty"`
-	// ElapsedMS is how long it took, in whole milliseconds.
-	ElapsedMS int64 `json:"elapsedMs"`
-	// Inconclusive says why not the whole path was tried; "" = it was.
-	Inconclusive string `json:"inconclusive,omitempty"`
-}
-
-// Hop is one router on the way.
-type Hop struct {
-	// Number counts from 1, the first router.
-	Number int `json:"number"`
-	// Address is who answered; zero = nobody.
-	Address netip.Addr `json:"address,omitzero"`
-	// RoundTripMS is the time until the answer, in whole milliseconds.
-	RoundTripMS int64 `json:"roundTripMs"`
-}
-
-// OtherAnswer is a sign of life of the same address on another door.
-type OtherAnswer struct {
-	// Door is what was tried: "tcp/80" or "udp/33434".
-	Door string `json:"door"`
-	// Answer is "accepted", "refused" or the kind of an ICMP answer.
-	Answer string `json:"answer"`
-}
-
-// LastHop returns the last router that answered; the zero Hop if none did.
-func (t *Trace) LastHop() Hop {
-	if len(t.Hops) == 0 {
-		return Hop{}
-	}
-	return t.Hops[len(t.Hops)-1]
-}
-
-// Answered returns how many hops answered.
-func (t *Trace) Answered() int {
-	n := 0
-	for _, h := range t.Hops {
-		if h.Address.IsValid() {
-			n++
-		}
-	}
-	return n
-}
-
-// Trace finds the routers on the way to target with connects of limited hop
-// count to the same port, up to 30 hops at once and 3 s in all. It needs no
-// privileges and no raw socket, and it works on Linux only.
-//
-// A connect that arrives is closed at once, unless it is the target's own
-// refusal. Beside them one SYN to TCP 80 and one datagram to UDP 33434 of the
-// same address ask whether it lives at all.
-//
-// An error means that target is no TCP destination or, wrapping
-// [errors.ErrUnsupported], that this system or the Checker's Dialer does not
-// allow to look.
-func (c *Checker) Trace(ctx context.Context, target netip.AddrPort) (*Trace, error) {
-	target, err := cleanTarget(target)
-	if err != nil {
-		return nil, err
-	}
-	s, ok := c.sockets()
-	switch {
-	case !canObserve:
-		return nil, fmt.Errorf("reach: trace: %w on this system", errors.ErrUnsupported)
-	case !ok:
-		return nil, fmt.Errorf("reach: trace: %w by the Checker's Dialer, whose sockets are not ours", errors.ErrUnsupported)
-	}
-	return c.trace(ctx, s.namespace, target, traceLimit), nil
-}
-
-// trace is Trace from the namespace at the given path, "" = the calling
+// trace is [Checker.Trace] from the namespace at the given path, "" = the calling
 // thread's.
-func (c *Checker) trace(ctx context.Context, namespace string, target netip.AddrPort, limit time.Duration) *Trace {
+func (s *slots) trace(ctx context.Context, namespace string, target netip.AddrPort, limit time.Duration) *Trace {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	start := time.Now()
 	t := &Trace{Target: target}
-	if !c.traces.take(ctx) {
+	if !s.take(ctx) {
 		t.Inconclusive = fmt.Sprintf("%d other traces were under way", maxTraces)
 		return t
 	}
-	defer c.traces.give()
+	defer s.give()
 	t.run(ctx, namespace)
 	t.ElapsedMS = time.Since(start).Milliseconds()
 	return t
 }
 
-// probeKind says what the sockets of a trace ask.
+// slots bounds how many traces of one Checker run at once.
+type slots struct {
+	once sync.Once
+	free chan struct{}
+}
+
+// take waits for a slot; false means that ctx ended first.
+func (s *slots) take(ctx context.Context) bool {
+	s.once.Do(func() { s.free = make(chan struct{}, maxTraces) })
+	select {
+	case s.free <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s *slots) give() { <-s.free }
+
+// probeKind says what the sockets of a trace send.
 type probeKind int
 
 const (
@@ -148,7 +77,7 @@ type probe struct {
 	hops     int // hop count, for probeHop
 	answer   string
 	icmp     *ICMP
-	trip     time.Duration
+	took     time.Duration
 	answered bool
 }
 
@@ -169,7 +98,7 @@ func (t *Trace) gather(answers <-chan probe, left int, stop func()) {
 		case p := <-answers:
 			left--
 			t.note(p, &hops)
-			if p.kind == probeHop && p.answered && !(p.icmp != nil && p.icmp.Kind == ICMPTimeExceeded) && (end == 0 || p.hops < end) {
+			if p.kind == probeHop && p.answered && !(p.icmp != nil && p.icmp.Kind == icmpTimeExceeded) && (end == 0 || p.hops < end) {
 				end = p.hops
 			}
 		case <-grace:
@@ -197,7 +126,7 @@ func (t *Trace) note(p probe, hops *[maxHops + 1]probe) {
 	case p.kind == probeHop:
 		hops[p.hops] = p
 	case !p.answered || p.icmp != nil && p.icmp.From != t.Target.Addr():
-		// A router answering for another door says nothing of the address.
+		// A router answering for another port says nothing of the address.
 	case p.kind == probeTCP:
 		t.Others = append(t.Others, OtherAnswer{Door: "tcp/80", Answer: p.answer})
 	default:
@@ -213,14 +142,14 @@ func (t *Trace) conclude(hops *[maxHops + 1]probe) {
 		if !p.answered {
 			continue
 		}
-		if p.icmp == nil || p.icmp.From == t.Target.Addr() && p.icmp.Kind != ICMPTimeExceeded {
+		if p.icmp == nil || p.icmp.From == t.Target.Addr() && p.icmp.Kind != icmpTimeExceeded {
 			if p.icmp != nil && t.Rejected == nil {
 				t.Rejected = p.icmp
 			}
 			t.Reached, t.Distance = true, n
 			break
 		}
-		if p.icmp.Kind != ICMPTimeExceeded {
+		if p.icmp.Kind != icmpTimeExceeded {
 			t.Rejected = p.icmp
 			break
 		}
@@ -229,7 +158,7 @@ func (t *Trace) conclude(hops *[maxHops + 1]probe) {
 	for n := 1; n <= last; n++ {
 		h := Hop{Number: n}
 		if p := hops[n]; p.answered && p.icmp != nil {
-			h.Address, h.RoundTripMS = p.icmp.From, p.trip.Milliseconds()
+			h.Address, h.RoundTripMS = p.icmp.From, p.took.Milliseconds()
 		}
 		t.Hops = append(t.Hops, h)
 	}

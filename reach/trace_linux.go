@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// otherPort and livenessPort are the doors of [OtherAnswer]. 33434 is the first
+// otherPort and livenessPort are the other ports of [OtherAnswer]. 33434 is the first
 // port of traceroute(8), which nothing listens on.
 const (
 	otherPort    = 80
@@ -132,7 +132,7 @@ func (p probe) wait(ctx context.Context, file *os.File, start time.Time) probe {
 		if !done {
 			return false
 		}
-		p.trip = time.Since(start)
+		p.took = time.Since(start)
 		p.icmp = readICMP(int(fd))
 		if p.icmp != nil {
 			source := sourceOf(int(fd)).Addr()

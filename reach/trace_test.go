@@ -25,7 +25,7 @@ func TestTraceGathers(t *testing.T) {
 	t.Parallel()
 	const to = "10.20.0.4"
 	router := func(hops int, from string) answered {
-		return answered{hops, time.Duration(hops) * time.Millisecond, from, ICMPTimeExceeded}
+		return answered{hops, time.Duration(hops) * time.Millisecond, from, icmpTimeExceeded}
 	}
 	reached := func(from, until int) (list []answered) {
 		for n := from; n <= until; n++ {
@@ -44,13 +44,13 @@ func TestTraceGathers(t *testing.T) {
 	}{
 		"reached":                 {answers: append(reached(3, 30), router(1, "10.1.0.1"), router(2, "10.2.0.1")), hops: []string{"10.1.0.1", "10.2.0.1"}, distance: 3, took: 10 * time.Millisecond},
 		"reached, a hop silent":   {answers: append(reached(3, 30), router(2, "10.2.0.1")), hops: []string{"", "10.2.0.1"}, distance: 3, took: 310 * time.Millisecond},
-		"reached, a hop late":     {answers: append(reached(2, 30), answered{1, 200 * time.Millisecond, "10.1.0.1", ICMPTimeExceeded}), hops: []string{"10.1.0.1"}, distance: 2, took: 200 * time.Millisecond},
-		"rejected":                {answers: []answered{router(1, "10.1.0.1"), {2, 5 * time.Millisecond, "10.2.0.1", ICMPAdminProhibited}, {3, 4 * time.Millisecond, "10.2.0.1", ICMPAdminProhibited}}, hops: []string{"10.1.0.1"}, rejected: "10.2.0.1", took: 5 * time.Millisecond},
-		"rejected by the target":  {answers: []answered{router(1, "10.1.0.1"), {2, 5 * time.Millisecond, to, ICMPAdminProhibited}}, hops: []string{"10.1.0.1"}, distance: 2, rejected: to, took: 5 * time.Millisecond},
+		"reached, a hop late":     {answers: append(reached(2, 30), answered{1, 200 * time.Millisecond, "10.1.0.1", icmpTimeExceeded}), hops: []string{"10.1.0.1"}, distance: 2, took: 200 * time.Millisecond},
+		"rejected":                {answers: []answered{router(1, "10.1.0.1"), {2, 5 * time.Millisecond, "10.2.0.1", icmpAdminProhibited}, {3, 4 * time.Millisecond, "10.2.0.1", icmpAdminProhibited}}, hops: []string{"10.1.0.1"}, rejected: "10.2.0.1", took: 5 * time.Millisecond},
+		"rejected by the target":  {answers: []answered{router(1, "10.1.0.1"), {2, 5 * time.Millisecond, to, icmpAdminProhibited}}, hops: []string{"10.1.0.1"}, distance: 2, rejected: to, took: 5 * time.Millisecond},
 		"silent from the start":   {took: 3 * time.Second},
 		"silent behind two":       {answers: []answered{router(2, "10.2.0.1"), router(1, "10.1.0.1")}, hops: []string{"10.1.0.1", "10.2.0.1"}, took: 3 * time.Second},
-		"another door":            {answers: []answered{router(1, "10.1.0.1")}, others: []probe{{kind: probeTCP, answer: answerRefused, answered: true}, {kind: probeUDP, answer: ICMPPortUnreachable, answered: true, icmp: &ICMP{From: netip.MustParseAddr(to)}}}, hops: []string{"10.1.0.1"}, doors: 2, took: 3 * time.Second},
-		"a router at another one": {others: []probe{{kind: probeUDP, answer: ICMPAdminProhibited, answered: true, icmp: &ICMP{From: netip.MustParseAddr("10.1.0.1")}}}, took: 3 * time.Second},
+		"another door":            {answers: []answered{router(1, "10.1.0.1")}, others: []probe{{kind: probeTCP, answer: answerRefused, answered: true}, {kind: probeUDP, answer: icmpPortUnreachable, answered: true, icmp: &ICMP{From: netip.MustParseAddr(to)}}}, hops: []string{"10.1.0.1"}, doors: 2, took: 3 * time.Second},
+		"a router at another one": {others: []probe{{kind: probeUDP, answer: icmpAdminProhibited, answered: true, icmp: &ICMP{From: netip.MustParseAddr("10.1.0.1")}}}, took: 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +63,7 @@ func TestTraceGathers(t *testing.T) {
 					wait[n] = time.Hour
 				}
 				for _, a := range tc.answers {
-					p := probe{kind: probeHop, hops: a.hops, answered: true, answer: answerAccepted, trip: a.after}
+					p := probe{kind: probeHop, hops: a.hops, answered: true, answer: answerAccepted, took: a.after}
 					if a.kind != "" {
 						p.icmp = &ICMP{From: netip.MustParseAddr(a.from), Kind: a.kind}
 					}
@@ -130,7 +130,7 @@ func TestTraceSlots(t *testing.T) {
 		for range maxTraces {
 			require.True(t, c.traces.take(t.Context()))
 		}
-		trace := c.trace(t.Context(), "", netip.MustParseAddrPort("10.20.0.4:443"), traceLimit)
+		trace := c.traces.trace(t.Context(), "", netip.MustParseAddrPort("10.20.0.4:443"), traceLimit)
 		assert.Contains(t, trace.Inconclusive, "other traces")
 		assert.Empty(t, trace.Hops)
 		assert.Zero(t, trace.Answered())

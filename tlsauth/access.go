@@ -18,14 +18,14 @@ import (
 // CheckAccess asks whether this identity may read the manifest of image, with
 // the requests that containerd sends for it: HEAD without a credential, the
 // token exchange that the challenge names, HEAD again; then the same for the
-// next credential, as the kubelet does. The names are resolved by the Dialer;
+// next credential, as the kubelet does. The names are resolved by DialContext;
 // the registry is asked over https only, and never without a verified chain.
 //
 // image without tag and digest is read as the kubelet reads it, with the tag
 // latest. If that tag does not exist, the answer is inconclusive: the access was
 // not refused, and no read was seen.
 //
-// An error is a senseless question: no image reference, no usable roots, a
+// An error means an invalid argument: no image reference, no usable roots, a
 // keychain that fails.
 func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport, error) {
 	start := time.Now()
@@ -41,8 +41,8 @@ func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport,
 		return nil, err
 	}
 	own.Roots, own.CA = nil, nil // they are in Trust now
-	if own.Dialer == nil {
-		own.Dialer = guarded()
+	if own.DialContext == nil {
+		own.DialContext = guarded().DialContext
 	}
 	offers, err := Offers(ctx, c.Keychain, image)
 	if err != nil && ctx.Err() == nil {
@@ -74,7 +74,7 @@ func (c *Checker) CheckAccess(ctx context.Context, image string) (*AccessReport,
 	return r, nil
 }
 
-// untagged tells whether an image names neither tag nor digest.
+// untagged reports whether an image names neither tag nor digest.
 func untagged(image string) bool {
 	return !strings.ContainsAny(image[strings.LastIndexByte(image, '/')+1:], ":@")
 }
@@ -161,19 +161,19 @@ func (a *access) try(ctx context.Context, ch registry.Challenge, o Offer) *Acces
 	var res registry.TokenResult
 	authorization := ""
 	switch {
-	case ch.Scheme == "bearer" && o.Secret.RegistryToken != "":
-		res.Token, res.HasToken = registry.NewToken(o.Secret.RegistryToken), true
+	case ch.Scheme == "bearer" && o.secret().RegistryToken != "":
+		res.Token, res.HasToken = registry.NewToken(o.secret().RegistryToken), true
 	case ch.Scheme == "bearer":
 		res = registry.FetchToken(ctx, a.hosts, registry.TokenRequest{
-			Challenge: ch, Repository: a.repository, Credential: o.Secret, UserAgent: a.c.userAgent(),
+			Challenge: ch, Repository: a.repository, Credential: o.secret(), UserAgent: a.c.userAgent(),
 			Next: func(context.Context, *url.URL) (http.RoundTripper, error) { return a.hosts, nil },
 		})
-	case ch.Scheme == "basic" && o.Secret.Username != "" && o.Secret.Password != "":
-		authorization = o.Secret.Basic()
+	case ch.Scheme == "basic" && o.secret().Username != "" && o.secret().Password != "":
+		authorization = o.secret().Basic()
 	case ch.Scheme == "basic": // containerd sends no half of a login
 		o.Info.Username = ""
 	}
-	r := registry.JudgeToken(ch, o.Exchanged(res), res, a.repository)
+	r := registry.JudgeToken(ch, o.exchanged(res), res, a.repository)
 	r.Challenge.Product = registry.ChallengeProduct(a.host, r.Challenge)
 	if strings.HasPrefix(r.Challenge.Realm, "http://") && r.Inconclusive == "" {
 		f := classify.New(classify.EndpointBadRealm, fmt.Sprintf("%s speaks https and names a token server in clear http, %s: tokens travel readable, and a credential is not sent there", a.host, r.Challenge.Realm))
@@ -224,7 +224,7 @@ func (a *access) try(ctx context.Context, ch registry.Challenge, o Offer) *Acces
 		warnNoMatch(r, a.host)
 	}
 	if r.Read && a.c.AuditRights {
-		r.Rights = registry.AuditRights(ctx, a.hosts, ch, o.Secret, a.repository, a.c.userAgent())
+		r.Rights = registry.AuditRights(ctx, a.hosts, ch, o.secret(), a.repository, a.c.userAgent())
 		r.Found = append(r.Found, r.Rights.Found...)
 	}
 	return r

@@ -80,7 +80,7 @@ func (w *world) DialContext(ctx context.Context, network, address string) (net.C
 }
 
 func (w *world) checker(k authn.Keychain) *Checker {
-	return &Checker{Dialer: w, Roots: pool(w.root), Now: func() time.Time { return noon }, Keychain: k}
+	return &Checker{DialContext: w.DialContext, Roots: pool(w.root), Now: func() time.Time { return noon }, Keychain: k}
 }
 
 // demand is a registry that wants a bearer token, and grants what allow says.
@@ -362,7 +362,7 @@ func TestPlatformAddressesAreNotAsked(t *testing.T) {
 		assert.Zero(t, failing)
 		assert.NotEmpty(t, r.Inconclusive)
 	}
-	h := &hosts{c: &Checker{Dialer: guarded(), Trust: &Roots{}}, pools: map[string]*registry.Pool{}}
+	h := &hosts{c: &Checker{DialContext: guarded().DialContext, Trust: &Roots{}}, pools: map[string]*registry.Pool{}}
 	res := registry.FetchToken(t.Context(), h, registry.TokenRequest{Challenge: registry.Challenge{Scheme: "bearer", Realm: "http://169.254.169.254/token"}, Repository: "a"})
 	r := registry.JudgeToken(registry.Challenge{Scheme: "bearer", Realm: "http://169.254.169.254/token"}, CredentialInfo{Source: "anonymous"}, res, "a")
 	got, failing := causes(r.Findings())
@@ -391,7 +391,7 @@ func TestSilentRegistry(t *testing.T) {
 		unsure bool
 		takes  time.Duration
 	}{
-		{"own limit", time.Hour, []classify.Cause{classify.EndpointResponseHeaderTimeout}, false, DefaultRequestLimit},
+		{"own limit", time.Hour, []classify.Cause{classify.EndpointResponseHeaderTimeout}, false, defaultRequestLimit},
 		{"caller's end", 2 * time.Second, nil, true, 2 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -399,7 +399,7 @@ func TestSilentRegistry(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), tt.end)
 				defer cancel()
 				start := time.Now()
-				r, err := (&Checker{Dialer: silent, Roots: pool(root), Now: func() time.Time { return noon }}).CheckAccess(ctx, image)
+				r, err := (&Checker{DialContext: silent, Roots: pool(root), Now: func() time.Time { return noon }}).CheckAccess(ctx, image)
 				require.NoError(t, err)
 				got, _ := causes(r.Findings())
 				assert.Equal(t, tt.want, got)

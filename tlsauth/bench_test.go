@@ -1,6 +1,7 @@
 package tlsauth
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
@@ -45,7 +46,7 @@ func BenchmarkJudgeBadChain(b *testing.B) {
 	root := issue(b, nil, "Corp Test Root", ca(nil))
 	between := issue(b, root, "Corp Test Issuing", ca(nil))
 	leaf := issue(b, between, registryHost, server(nil, "gateway.corp.test"))
-	judged := &trial{certs: []*x509.Certificate{leaf.cert, between.cert}, name: registryHost, port: "443", roots: &Roots{Pool: pool(issue(b, nil, "Other Root", ca(nil))), name: "pool"}, now: noon}
+	judged := &trial{ctx: context.Background(), certs: []*x509.Certificate{leaf.cert, between.cert}, name: registryHost, port: "443", roots: &Roots{Pool: pool(issue(b, nil, "Other Root", ca(nil))), name: "pool"}, now: noon}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, problems := judged.judge(); len(problems) != 2 {
@@ -66,7 +67,7 @@ func BenchmarkReadRoots(b *testing.B) {
 	node["etc/ssl/certs/ca-certificates.crt"] = &fstest.MapFile{Data: bundle}
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := ReadRoots(node)
+		r, err := ReadRoots(node, "", "")
 		if err != nil || len(r.origin) != 140 {
 			b.Fatal(err)
 		}
@@ -76,7 +77,7 @@ func BenchmarkReadRoots(b *testing.B) {
 func BenchmarkKubeletPlan(b *testing.B) {
 	k := &Kubelet{
 		Secrets:   []PullSecret{pullSecret("s", auths("registry.corp.test", "registry.corp.test/team", "*.corp.test", "other.corp.test:5000"))},
-		Providers: ParseProviderConfig([]byte(providerYAML)),
+		providers: parseProviderConfig([]byte(providerYAML)),
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -11,17 +11,8 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// maxSkew is what clocks may differ by before it is said: certificates, tokens
-// and signed URLs usually forgive a minute.
-const maxSkew = time.Minute
-
 // clockLimit is for the question what time it is over there.
 const clockLimit = 2 * time.Second
-
-// dated says whether a problem is one of dates, which a wrong clock explains.
-func dated(cause classify.Cause) bool {
-	return cause == classify.TLSExpired || cause == classify.TLSNotYetValid
-}
 
 // askClock asks the server's time in clear, on the same port: servers answer an
 // HTTP request to a TLS port with a 400, and most with a Date. Nothing is sent
@@ -46,15 +37,6 @@ func (l *look) askClock(ctx context.Context) (behind time.Duration, ok bool) {
 	}
 	_ = resp.Body.Close()
 	return skewOf(resp.Header, l.c.now())
-}
-
-// skewOf is how far the clock that says now is behind the Date of an answer.
-func skewOf(h http.Header, now time.Time) (time.Duration, bool) {
-	date, err := http.ParseTime(h.Get("Date"))
-	if err != nil || date.Year() < 2000 || date.Year() > 2200 {
-		return 0, false
-	}
-	return date.Sub(now), true
 }
 
 // excuse looks whether the clock explains that a certificate is out of its
@@ -85,12 +67,4 @@ func (l *look) excuse(ctx context.Context, rep *TLSReport, t *trial, problems []
 		summary: says + ", by which the certificate is valid", facts: problems[0].facts, err: problems[0].err,
 	}
 	return append([]problem{p}, problems...)
-}
-
-func skewed(behind time.Duration) string {
-	word := "behind"
-	if behind < 0 {
-		word = "ahead of"
-	}
-	return fmt.Sprintf("%v %s", behind.Abs().Round(time.Second), word)
 }

@@ -198,11 +198,11 @@ func TestHelloAndSegmentMatrix(t *testing.T) {
 		says   string
 		after  time.Duration
 	}{
-		{"large packets to the server are lost", answer(func(size, mss int) bool { return size < 1280 || mss < 1240 }), classify.RouteMTUBlackHole, "from this node to the server", DefaultLimit},
-		{"a chain of one small packet shows no way back", speak(short, func(size, mss int) bool { return size < 1280 || mss < 1240 }), classify.RouteMTUBlackHole, "on the way there or back", DefaultLimit},
-		{"large packets to the node are lost", answer(func(_, mss int) bool { return mss < 1240 }), classify.RouteMTUBlackHole, "from the server to this node", DefaultLimit},
-		{"a middlebox that takes no split hello", answer(func(size, _ int) bool { return size < 1000 }), classify.RouteLargeHelloDropped, "", DefaultLimit},
-		{"silent whatever one does", answer(func(int, int) bool { return false }), classify.EndpointTLSHandshakeTimeout, "", DefaultLimit},
+		{"large packets to the server are lost", answer(func(size, mss int) bool { return size < 1280 || mss < 1240 }), classify.RouteMTUBlackHole, "from this node to the server", defaultLimit},
+		{"a chain of one small packet shows no way back", speak(short, func(size, mss int) bool { return size < 1280 || mss < 1240 }), classify.RouteMTUBlackHole, "on the way there or back", defaultLimit},
+		{"large packets to the node are lost", answer(func(_, mss int) bool { return mss < 1240 }), classify.RouteMTUBlackHole, "from the server to this node", defaultLimit},
+		{"a middlebox that takes no split hello", answer(func(size, _ int) bool { return size < 1000 }), classify.RouteLargeHelloDropped, "", defaultLimit},
+		{"silent whatever one does", answer(func(int, int) bool { return false }), classify.EndpointTLSHandshakeTimeout, "", defaultLimit},
 		{"slow, and no more than that", slow, "", "", 4 * time.Second},
 		{"healthy", answer(func(int, int) bool { return true }), "", "", 0},
 	} {
@@ -210,7 +210,7 @@ func TestHelloAndSegmentMatrix(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				defer time.Sleep(time.Minute) // the other side of the path ends by itself
 				start := time.Now()
-				c := &Checker{Dialer: segmented{tt.handle}, Roots: pool(root), Now: func() time.Time { return noon }}
+				c := &Checker{DialContext: segmented{tt.handle}.DialContext, DialSegments: segmented{tt.handle}.DialSegment, Roots: pool(root), Now: func() time.Time { return noon }}
 				rep, conn, err := c.Dial(t.Context(), netip.MustParseAddrPort("10.20.0.4:443"), registryHost)
 				require.NoError(t, err)
 				assert.Equal(t, tt.after, time.Since(start), "the matrix costs no time of its own")
@@ -231,22 +231,6 @@ func TestHelloAndSegmentMatrix(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A real connection with small segments, where the system offers that.
-func TestClampedConnection(t *testing.T) {
-	t.Parallel()
-	ap := serve(t, func(c net.Conn) { _, _ = io.Copy(c, c) })
-	conn, err := SystemDialer{}.DialSegment(t.Context(), "tcp", ap.String(), clampedMSS)
-	if err != nil {
-		t.Skipf("this system cannot clamp segments: %v", err)
-	}
-	defer func() { _ = conn.Close() }()
-	_, err = io.WriteString(conn, "ping")
-	require.NoError(t, err)
-	buf := make([]byte, 4)
-	_, err = io.ReadFull(conn, buf)
-	require.NoError(t, err)
 }
 
 // A certificate out of its dates is judged again with the server's clock.

@@ -30,7 +30,7 @@ func ExampleChecker_CheckTLS() {
 	for _, name := range []string{"example.com", "registry.corp.test"} {
 		rep, err := c.CheckTLS(context.Background(), addr, name)
 		if err != nil {
-			fmt.Println("senseless question:", err)
+			fmt.Println("invalid argument:", err)
 			return
 		}
 		fmt.Println(name, "held:", rep.Held())
@@ -60,10 +60,10 @@ func ExampleChecker_CheckAccess() {
 	}
 	c := &tlsauth.Checker{
 		Keychain: keychain, Roots: roots,
-		Dialer: tlsauth.DialerFunc(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, network, srv.Listener.Addr().String())
-		}),
+		},
 	}
 	rep, err := c.CheckAccess(context.Background(), "example.com/team/app:1")
 	if err != nil {
@@ -111,7 +111,7 @@ func ExampleKubelet_Plan() {
 			{Name: "team-pull", Data: []byte(`{"auths": {"registry.corp.test:443": {"username": "team", "password": "secret"}}}`)},
 			{Name: "corp-pull", Data: []byte(`{"auths": {"*.corp.test": {"username": "corp", "password": "secret"}}}`)},
 		},
-		Providers: tlsauth.ParseProviderConfig([]byte(`
+		Providers: []byte(`
 apiVersion: kubelet.config.k8s.io/v1
 kind: CredentialProviderConfig
 providers:
@@ -119,7 +119,7 @@ providers:
   matchImages: ["*.azurecr.io"]
   defaultCacheDuration: 10m
   apiVersion: credentialprovider.kubelet.k8s.io/v1
-`)),
+`),
 	}
 	plan, err := k.Plan(context.Background(), "registry.corp.test/team/app:1")
 	if err != nil {
@@ -139,11 +139,11 @@ providers:
 
 // Plugins are run by the caller, for instance as child processes with the
 // kubelet's environment.
-func ExamplePluginRunner() {
+func ExamplePluginCall() {
 	kubeletEnvironment := []string{"PATH=/usr/bin"} // from /proc/PID/environ
 	k := &tlsauth.Kubelet{
 		PluginDir: "/var/lib/kubelet/credential-provider",
-		Plugins: tlsauth.PluginRunnerFunc(func(ctx context.Context, call tlsauth.PluginCall) ([]byte, error) {
+		RunPlugin: func(ctx context.Context, call tlsauth.PluginCall) ([]byte, error) {
 			cmd := exec.CommandContext(ctx, call.Path, call.Args...)
 			cmd.Env = slices.Concat(kubeletEnvironment, call.Env)
 			cmd.Stdin = bytes.NewReader(call.Input)
@@ -153,7 +153,7 @@ func ExamplePluginRunner() {
 				err = fmt.Errorf("%w: %s", err, exit.Stderr)
 			}
 			return out, err
-		}),
+		},
 	}
 	plan, err := k.Plan(context.Background(), "registry.corp.test/team/app:1")
 	fmt.Println(plan.Offered, err)
@@ -177,15 +177,4 @@ func ExampleOffer_Digest() {
 	first, second, rotated := digest("secret"), digest("secret"), digest("rotated")
 	fmt.Println(first == second, first == rotated)
 	// Output: true false
-}
-
-// Which runtime sends this credential to a mirror?
-func ExampleSentTo() {
-	for _, runtime := range []string{"containerd", "crio"} {
-		sent, rule := tlsauth.SentTo(runtime, "registry.corp.test", "mirror.corp.test")
-		fmt.Println(sent, rule)
-	}
-	// Output:
-	// true containerd offers the credential of the image's host to every mirror
-	// false CRI-O does not offer the credential of the image's host to a mirror on another host
 }

@@ -5,16 +5,50 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// shake is one handshake with one hello.
-type shake struct {
+// look is one check of one endpoint.
+type look struct {
+	c       *Checker
+	address string // what to dial
+	name    string
+	port    string
+	hellos  []Hello
+
+	roots   *Roots
+	pairs   []pair
+	seen    *Seen
+	now     time.Time
+	clamped []*attempt // made when the first hello was not answered at once
+}
+
+// endpoint is the host[:port] of findings; 443 goes without saying.
+func (l *look) endpoint() string {
+	if l.port == "443" {
+		return l.name
+	}
+	return net.JoinHostPort(bare(l.name), l.port)
+}
+
+// found builds a finding about this endpoint.
+func (l *look) found(cause classify.Cause, summary string, s *attempt, facts ...classify.Fact) classify.Finding {
+	base := []classify.Fact{{Key: classify.FactAddress, Value: s.remote(l.address)}}
+	if s.hello != "" {
+		base = append(base, classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
+	}
+	f := classify.New(cause, l.endpoint()+": "+summary, append(base, facts...)...)
+	f.Endpoint = l.endpoint()
+	return f
+}
+
+// attempt is one handshake with one hello.
+type attempt struct {
 	hello   Hello
 	spare   bool  // nobody goes on with this connection, so it may be read from
 	mss     int   // clamp of the segments, 0 = none
@@ -32,12 +66,12 @@ type shake struct {
 
 // connect dials the endpoint once.
 func (l *look) connect(ctx context.Context) (net.Conn, error) {
-	return l.connectBy(ctx, l.c.dialer())
+	return l.connectBy(ctx, l.c.dial)
 }
 
-// connectBy dials once, within the limit. It returns when ctx ends even if the
-// dialer does not; a connection that comes later is closed.
-func (l *look) connectBy(ctx context.Context, dialer Dialer) (net.Conn, error) {
+// connectBy dials once, within the limit. It returns when ctx ends even if
+// dial does not; a connection that comes later is closed.
+func (l *look) connectBy(ctx context.Context, dial func(ctx context.Context, network, address string) (net.Conn, error)) (net.Conn, error) {
 	limit := l.c.limit()
 	dctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
@@ -47,7 +81,7 @@ func (l *look) connectBy(ctx context.Context, dialer Dialer) (net.Conn, error) {
 	}
 	got := make(chan result)
 	go func() {
-		conn, err := dialer.DialContext(dctx, "tcp", l.address)
+		conn, err := dial(dctx, "tcp", l.address)
 		select {
 		case got <- result{conn, err}:
 		case <-dctx.Done():
@@ -56,40 +90,41 @@ func (l *look) connectBy(ctx context.Context, dialer Dialer) (net.Conn, error) {
 			}
 		}
 	}()
-	fail := func(err error) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		stage := &classify.StageError{Stage: classify.StageConnect, Endpoint: l.endpoint(), Address: l.address, Err: err}
-		var lookup *net.DNSError
-		if errors.As(err, &lookup) {
-			stage.Stage, stage.Endpoint, stage.Address = classify.StageLookup, l.name, ""
-		}
-		if errors.Is(context.Cause(dctx), errLimit) {
-			stage.Limit = limit
-		}
-		return stage
-	}
+	var r result
 	select {
-	case r := <-got:
-		if r.err != nil {
-			return nil, fail(r.err)
-		}
-		return r.conn, nil
+	case r = <-got:
 	case <-dctx.Done():
-		return nil, fail(dctx.Err())
+		r.err = dctx.Err()
 	}
+	switch {
+	case r.err == nil:
+		return r.conn, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	stage := &classify.StageError{Stage: classify.StageConnect, Endpoint: l.endpoint(), Address: l.address, Err: r.err}
+	var lookup *net.DNSError
+	if errors.As(r.err, &lookup) {
+		stage.Stage, stage.Endpoint, stage.Address = classify.StageLookup, l.name, ""
+	}
+	if errors.Is(context.Cause(dctx), errLimit) {
+		stage.Limit = limit
+	}
+	return nil, stage
 }
 
-func (c *Checker) dialer() Dialer {
-	if c.Dialer != nil {
-		return c.Dialer
+// make dials and makes the handshake.
+func (s *attempt) make(ctx context.Context, l *look, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	raw, err := l.connectBy(ctx, dial)
+	if err != nil {
+		s.dialErr = err
+		return
 	}
-	return SystemDialer{}
+	s.run(ctx, l, raw)
 }
 
 // run makes the handshake on raw, which it closes unless it completes.
-func (s *shake) run(ctx context.Context, l *look, raw net.Conn) {
+func (s *attempt) run(ctx context.Context, l *look, raw net.Conn) {
 	limit := l.c.limit()
 	hctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
@@ -115,18 +150,22 @@ func (s *shake) run(ctx context.Context, l *look, raw net.Conn) {
 	}
 }
 
-func (s *shake) done() bool { return s.conn != nil }
+func (s *attempt) done() bool { return s.conn != nil }
 
-func (s *shake) certs() []*x509.Certificate { return s.state.PeerCertificates }
-
-// like says that what was judged of first holds for s, too, and that nothing was
-// read from its connection to see whether the server takes a client certificate.
-func (s *shake) like(first *shake) bool {
-	return !s.client.made() && slices.EqualFunc(s.certs(), first.certs(), (*x509.Certificate).Equal)
+// certs are the certificates that are looked at, the leaf first.
+func (s *attempt) certs() []*x509.Certificate {
+	certs, _ := bounded(s.state.PeerCertificates)
+	return certs
 }
 
-// ended says that the caller's context, and nothing else, ended this handshake.
-func (s *shake) ended(ctx context.Context) bool {
+// like reports whether what was judged of first holds for s, too, and nothing was
+// read from its connection to see whether the server takes a client certificate.
+func (s *attempt) like(first *attempt) bool {
+	return !s.client.asked && slices.EqualFunc(s.certs(), first.certs(), (*x509.Certificate).Equal)
+}
+
+// ended reports whether the caller's context, and nothing else, ended this handshake.
+func (s *attempt) ended(ctx context.Context) bool {
 	if ctx.Err() == nil || s.done() {
 		return false
 	}
@@ -137,17 +176,17 @@ func (s *shake) ended(ctx context.Context) bool {
 	return errors.Is(s.err, ctx.Err())
 }
 
-func (s *shake) remote(fallback string) string {
+func (s *attempt) remote(fallback string) string {
 	if s.addr != "" {
 		return s.addr
 	}
 	return fallback
 }
 
-func (s *shake) handshake() Handshake {
+func (s *attempt) handshake() Handshake {
 	h := Handshake{
 		Hello: s.hello, Done: s.done(), ElapsedMS: s.elapsed.Milliseconds(),
-		ClientCertificateRequested: s.client.made(), ClientCertificate: s.client.offered(), SegmentSize: s.mss,
+		ClientCertificateRequested: s.client.asked, ClientCertificate: s.client.offered(), SegmentSize: s.mss,
 	}
 	if s.done() {
 		h.Version, h.Cipher = tls.VersionName(s.state.Version), tls.CipherSuiteName(s.state.CipherSuite)
@@ -158,36 +197,52 @@ func (s *shake) handshake() Handshake {
 	return h
 }
 
-// finding says why a handshake failed. classical is that of the classical hello at
-// the same endpoint, nil unless it completed.
-func (s *shake) finding(l *look, classical *shake) classify.Finding {
-	if s.dialErr != nil {
-		return classify.Error(s.dialErr)
+// The hello/MSS matrix.
+const (
+	// clampedMSS fits, with headers, through every path that IPv6 may use (1280
+	// bytes, RFC 8200 section 5) and through tunnels within such a path.
+	clampedMSS = 1000
+	// matrixAfter is the silence after which an explanation is looked for, beside
+	// the handshake that may still be answered.
+	matrixAfter = time.Second
+)
+
+// clamp repeats the handshakes with small segments, all at once.
+func (l *look) clamp(ctx context.Context) []*attempt {
+	if l.c.DialSegments == nil {
+		return nil
 	}
-	stage := &classify.StageError{Stage: classify.StageHandshake, Endpoint: l.endpoint(), Address: s.remote(l.address), Err: s.err}
-	if s.silent {
-		stage.Limit = l.c.limit()
-		if f := l.path(s, classical); f != nil {
-			return f.WithError(stage)
-		}
-		if s.hello == HelloLarge && classical != nil {
-			return l.found(classify.RouteLargeHelloDropped, fmt.Sprintf(
-				"a ClientHello of more than one segment got no answer within %v, while a small one completed the handshake", stage.Limit), s,
-				classify.Fact{Key: classify.FactLimit, Value: stage.Limit.String()}).WithError(stage)
-		}
-		return l.found(classify.EndpointTLSHandshakeTimeout, fmt.Sprintf(
-			"connected, but the TLS handshake was not answered to its end within %v", stage.Limit), s,
-			classify.Fact{Key: classify.FactLimit, Value: stage.Limit.String()}).WithError(stage)
+	small := func(ctx context.Context, network, address string) (net.Conn, error) {
+		return l.c.DialSegments(ctx, network, address, clampedMSS)
 	}
-	f := classify.Error(stage)
-	f.Facts = append(slices.Clone(f.Facts), classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
-	if f.Fact(classify.FactAlert) != "" && s.client.made() {
-		f = s.client.refine(l, f)
+	attempts := make([]*attempt, len(l.hellos))
+	var all sync.WaitGroup
+	for i, h := range l.hellos {
+		s := &attempt{hello: h, mss: clampedMSS}
+		attempts[i] = s
+		all.Go(func() {
+			if s.make(ctx, l, small); s.conn != nil {
+				hangUp(s.conn)
+			}
+		})
 	}
-	f.Endpoint = l.endpoint()
-	if s.hello == HelloLarge && classical != nil && f.Layer == classify.LayerEndpoint {
-		// A middlebox may also reset what it cannot reassemble.
-		f.Alternatives = append(slices.Clone(f.Alternatives), classify.RouteLargeHelloDropped)
-	}
-	return f
+	all.Wait()
+	return attempts
 }
+
+// ended is the reason of an inconclusive answer.
+func ended(ctx context.Context) string {
+	return "the check was ended: " + classify.Redact(context.Cause(ctx).Error(), 120)
+}
+
+// hangUp closes the transport. The farewell of TLS would wait for a peer that
+// does not read.
+func hangUp(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	_ = c.Close()
+}
+
+// errLimit is the cause of a context that our own limit ended.
+var errLimit = errors.New("the step's own limit")

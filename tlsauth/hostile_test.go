@@ -2,6 +2,7 @@ package tlsauth
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
@@ -45,7 +46,7 @@ func TestHostileBundles(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r, err := ReadRoots(fstest.MapFS{"etc/ssl/certs/ca-certificates.crt": {Data: tt.data}})
+			r, err := ReadRoots(fstest.MapFS{"etc/ssl/certs/ca-certificates.crt": {Data: tt.data}}, "", "")
 			if tt.name == "over the bound" {
 				require.Error(t, err, "nothing is known of this store")
 				return
@@ -72,10 +73,10 @@ func TestHostileNames(t *testing.T) {
 		}
 	}))
 	other := issue(t, nil, "Other", ca(nil))
-	judged := &trial{certs: []*x509.Certificate{leaf.cert}, name: registryHost, port: "443", roots: &Roots{Pool: pool(other), name: "caller's pool"}, now: noon}
+	judged := &trial{ctx: context.Background(), certs: []*x509.Certificate{leaf.cert}, name: registryHost, port: "443", roots: &Roots{Pool: pool(other), name: "caller's pool"}, now: noon}
 	_, problems := judged.judge()
 	require.NotEmpty(t, problems)
-	raw, err := json.Marshal(describeChain(judged.certs))
+	raw, err := json.Marshal(judged.describe())
 	require.NoError(t, err)
 	text := string(raw)
 	for _, p := range problems {
@@ -113,7 +114,7 @@ func FuzzCertificate(f *testing.F) {
 		seen := &Seen{}
 		seen.chain(name, certs)
 		for _, now := range []time.Time{noon, {}} {
-			judged := &trial{certs: certs, name: name, port: "443", roots: &Roots{Pool: pool(root), name: "pool"}, now: now, seen: seen}
+			judged := &trial{ctx: context.Background(), certs: certs, name: name, port: "443", roots: &Roots{Pool: pool(root), name: "pool"}, now: now, seen: seen}
 			chains, problems := judged.judge()
 			if (chains == nil) != (len(problems) > 0) {
 				t.Fatal("neither trusted nor wrong")
@@ -124,7 +125,7 @@ func FuzzCertificate(f *testing.F) {
 				}
 			}
 		}
-		if _, err := json.Marshal(describeChain(certs)); err != nil {
+		if _, err := json.Marshal((&trial{ctx: context.Background(), certs: certs}).describe()); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -136,9 +137,9 @@ func FuzzProviderConfig(f *testing.F) {
 	f.Add([]byte("a: &a [*a]"), "x/y")
 	f.Add([]byte("apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders: [{matchImages: ['%zz', '[', '*.*']}]"), "a.b/c")
 	f.Fuzz(func(t *testing.T, data []byte, image string) {
-		c := ParseProviderConfig(data)
-		for _, p := range c.Providers {
-			if by, nearest := p.Match(image); by != "" && nearest != "" {
+		c := parseProviderConfig(data)
+		for _, p := range c.plugins {
+			if by, nearest := matchOf(p, image); by != "" && nearest != "" {
 				t.Fatalf("%q matches, and yet %q", by, nearest)
 			}
 		}
@@ -152,7 +153,7 @@ func FuzzPluginAnswer(f *testing.F) {
 	f.Add([]byte(pluginAnswer(registryHost)))
 	f.Add([]byte(`{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Image","cacheDuration":"1h","auth":{"%zz":null}}`))
 	f.Add([]byte("not JSON: s3cr3t"))
-	p := Provider{Name: "p", APIVersion: pluginV1}
+	p := pluginConfig{Name: "p", APIVersion: pluginV1}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		entries, _, err := p.answer(raw)
 		if err != nil && len(entries) > 0 {
@@ -173,7 +174,7 @@ func FuzzLifetime(f *testing.F) {
 				t.Fatalf("a senseless time: %v", at)
 			}
 		}
-		_ = Offer{Secret: registry.Credential{Password: secret}}.Digest(nil)
+		_ = newOffer(registry.Credential{Password: secret}, CredentialInfo{}).Digest(nil)
 	})
 }
 
@@ -224,5 +225,4 @@ func FuzzJudgeToken(f *testing.F) {
 var (
 	_ CredentialLister = (*Kubelet)(nil)
 	_ authn.Keychain   = (*Kubelet)(nil)
-	_ SegmentDialer    = SystemDialer{}
 )

@@ -2,7 +2,6 @@ package tlsauth
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -58,7 +57,7 @@ func (h *hosts) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 	if u.Scheme == "http" { // an anonymous token request to a realm that is in clear
 		conn, err := look.connect(ctx)
 		if refusedAddress(err) {
-			f := look.addressDenied(&shake{dialErr: err})
+			f := look.addressDenied(&attempt{dialErr: err})
 			return nil, &registry.UnreachedError{Findings: []classify.Finding{f}, Inconclusive: f.Summary}
 		}
 		return conn, err
@@ -76,17 +75,4 @@ func (h *hosts) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 // guarded is the default dialer of CheckAccess. Image names and token realms are
 // chosen by others: a probe that follows them must not become a way to the
 // platform's metadata services.
-func guarded() Dialer { return &net.Dialer{ControlContext: registry.Guard(registry.DenyPlatform)} }
-
-// refusedAddress tells whether an error is our own refusal.
-func refusedAddress(err error) bool {
-	var d *registry.DeniedError
-	return errors.As(err, &d)
-}
-
-// addressDenied is the finding for it: a warning, because nothing was seen.
-func (l *look) addressDenied(s *shake) classify.Finding {
-	f := l.found(classify.EndpointAddressDenied, "not asked, because the name leads to a link-local or platform address", s).WithError(s.dialErr)
-	f.Severity = classify.SeverityWarn
-	return f
-}
+func guarded() *net.Dialer { return &net.Dialer{ControlContext: registry.Guard(registry.DenyPlatform)} }

@@ -1,9 +1,12 @@
 package tlsauth
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -14,14 +17,14 @@ import (
 
 // The types of pull secrets; the kubelet passes over any other silently.
 const (
-	SecretDockerConfigJSON = "kubernetes.io/dockerconfigjson"
-	SecretDockercfg        = "kubernetes.io/dockercfg"
+	secretDockerConfigJSON = "kubernetes.io/dockerconfigjson"
+	secretDockercfg        = "kubernetes.io/dockercfg"
 )
 
 // PullSecret is a secret that a pod, or its service account, names.
 type PullSecret struct {
 	Name string `json:"name"`
-	Type string `json:"type"` // "" = SecretDockerConfigJSON
+	Type string `json:"type"` // of the Secret; "" = kubernetes.io/dockerconfigjson
 	Data []byte `json:"-"`    // of the key .dockerconfigjson or .dockercfg
 	// Missing says that the secret does not exist, at least not in the pod's own
 	// namespace. The kubelet goes on without it.
@@ -45,22 +48,28 @@ type Kubelet struct {
 	// FS is the node's file tree, for the kubelet's own files and the plugins'
 	// executables; nil = no node file is looked at.
 	FS fs.FS
-	// Dir is the kubelet's --root-dir; "" = [DefaultKubeletDir].
+	// Dir is the kubelet's --root-dir; "" = /var/lib/kubelet.
 	Dir string
 	// Home is HOME of the kubelet's process; "" = none.
 	Home string
-	// Providers is the configuration of credential provider plugins; nil = none.
-	Providers *ProviderConfig
+	// Providers is the document behind --image-credential-provider-config, in YAML or
+	// JSON: which plugins give credentials for which images. It replaces what
+	// [NodeKubelet] read; nil = that, or no plugin. What a kubelet would refuse in it
+	// stands in the plan's findings.
+	Providers []byte
+	providers *providerConfig // as NodeKubelet read it
 	// PluginDir is --image-credential-provider-bin-dir.
 	PluginDir string
 	// Runtime holds the credentials of the runtime's own configuration
 	// (registry.configs of containerd, global_auth_file of CRI-O), which count only
 	// where the kubelet sends none; nil = none.
 	Runtime *Keychain
-	// Plugins runs plugins; nil = they are judged and not run, and what they would
-	// give stays unknown.
-	Plugins PluginRunner
-	// NotRun is why Plugins is nil, where somebody wanted them to be run; "" = nobody
+	// RunPlugin runs a plugin and returns what it wrote to standard output, at most
+	// 1 MiB. This package starts no process itself; a caller may use [os/exec]. An error
+	// should hold what the plugin wrote to standard error. nil = plugins are judged and
+	// not run, and what they would give stays unknown.
+	RunPlugin func(ctx context.Context, call PluginCall) ([]byte, error)
+	// NotRun is why RunPlugin is nil, where somebody wanted them to be run; "" = nobody
 	// did.
 	NotRun string
 	// Unseen is what of the kubelet could not be seen, so that it may offer more than
@@ -68,60 +77,55 @@ type Kubelet struct {
 	Unseen string
 }
 
-// CredentialPlan is what a kubelet would try for one image, and why.
-type CredentialPlan struct {
-	Repository string       `json:"repository"` // as the kubelet looks it up: without tag and digest
-	Sources    []PlanSource `json:"sources"`    // in the kubelet's order
-	// Offered are the sources of what would be tried, in order; empty = one
-	// anonymous attempt.
-	Offered []string `json:"offered"`
-	// Inconclusive is why it is not known: a plugin that matches was not run.
-	Inconclusive string `json:"inconclusive,omitempty"`
+// The flags of a kubelet that decide about credentials.
+const (
+	flagProviderConfig = "image-credential-provider-config"
+	flagProviderDir    = "image-credential-provider-bin-dir"
+	flagRootDir        = "root-dir"
+)
 
-	// held hands out the credentials. It is a function because package fmt prints
-	// what unexported fields hold.
-	held     func() []Credential
-	findings []classify.Finding
-}
-
-func (p *CredentialPlan) credentials() []Credential {
-	if p.held == nil {
-		return nil
+// NodeKubelet returns the credentials of a node's kubelet, as its process was
+// started: args is its command line (with or without the program itself), environ
+// its environment. It reads the configuration of credential providers from the
+// node's tree; one that cannot be read is a finding of the plan. Pull secrets
+// and a runner of plugins are the caller's to add.
+//
+// What the kubelet reads at its start may have changed since: the answer is what
+// it would do after a restart.
+func NodeKubelet(fsys fs.FS, args []string, environ map[string]string) *Kubelet {
+	k := &Kubelet{FS: fsys, Dir: flag(args, flagRootDir), Home: environ["HOME"], PluginDir: flag(args, flagProviderDir)}
+	file := flag(args, flagProviderConfig)
+	if file == "" || fsys == nil {
+		return k
 	}
-	return p.held()
-}
-
-// offer appends credentials.
-func (p *CredentialPlan) offer(more []Credential) {
-	all := append(p.credentials(), more...)
-	p.held = func() []Credential { return slices.Clone(all) }
-	for _, c := range more {
-		p.Offered = append(p.Offered, c.Source)
+	var err error
+	if k.providers, err = readProviderConfig(fsys, file); err != nil {
+		k.providers = &providerConfig{}
+		k.providers.problem("%v", err)
 	}
-}
-
-// PlanSource is one place where the kubelet looks.
-type PlanSource struct {
-	Kind string `json:"kind"` // "pull-secret", "node-file", "provider" or "runtime"
-	Name string `json:"name"` // of the secret, the file or the plugin
-	// Matched are the keys that match, or the entry of matchImages, in order.
-	Matched []string `json:"matched,omitempty"`
-	// Reason is why nothing comes from here, or a remark; "" = nothing to say.
-	Reason string `json:"reason,omitempty"`
-	// NearestMiss is the key that came nearest, and what separates it.
-	NearestMiss string `json:"nearestMiss,omitempty"`
-	// Hosts are what a well-known plugin needs to reach, as host:port: hints, only
-	// for plugins that match.
-	Hosts []string `json:"hosts,omitempty"`
-}
-
-// Findings returns what is wrong with the sources: warnings, except for a secret
-// that cannot be read, which ends the pull.
-func (p *CredentialPlan) Findings() []classify.Finding {
-	if p == nil {
-		return nil
+	if k.PluginDir == "" {
+		k.providers.problem("--%s is set and --%s is not", flagProviderConfig, flagProviderDir)
 	}
-	return slices.Clone(p.findings)
+	return k
+}
+
+// flag returns the value of a flag, in either of its forms; the last one counts.
+func flag(args []string, name string) string {
+	value := ""
+	for i, a := range args {
+		a, dashed := strings.CutPrefix(a, "--")
+		if !dashed {
+			a, dashed = strings.CutPrefix(a, "-")
+		}
+		switch key, v, equals := strings.Cut(a, "="); {
+		case !dashed || key != name:
+		case equals:
+			value = v
+		case i+1 < len(args):
+			value = args[i+1]
+		}
+	}
+	return value
 }
 
 // Plan says which credentials the kubelet would try for image, in order, and why.
@@ -131,14 +135,19 @@ func (k *Kubelet) Plan(ctx context.Context, image string) (*CredentialPlan, erro
 	if err != nil {
 		return nil, err
 	}
-	return k.plan(repository, k.runner(ctx)), nil
+	return k.plan(runBy(ctx, k.RunPlugin), repository), nil
 }
 
-func (k *Kubelet) plan(repository string, run runs) *CredentialPlan {
+// plan makes a plan; run nil = no plugin is run.
+func (k *Kubelet) plan(run func(p pluginConfig, dir, repository string) ([]entry, string, error), repository string) *CredentialPlan {
 	p := &CredentialPlan{Repository: repository, Offered: []string{}}
 	k.secrets(p)
 	k.node(p)
-	k.providers(p, run)
+	config := k.providers
+	if k.Providers != nil {
+		config = parseProviderConfig(k.Providers)
+	}
+	plugins{config: config, dir: k.PluginDir, fsys: k.FS, run: run, notRun: k.NotRun}.add(p)
 	if k.Runtime != nil {
 		src := PlanSource{Kind: "runtime", Name: "the runtime's configuration", Matched: k.Runtime.matched(p.Repository), NearestMiss: k.Runtime.nearest(p.Repository)}
 		if len(p.credentials()) > 0 {
@@ -158,6 +167,17 @@ func (k *Kubelet) plan(repository string, run runs) *CredentialPlan {
 	return p
 }
 
+// String tells how many pull secrets there are, and nothing of what is in them.
+func (k *Kubelet) String() string {
+	if k == nil {
+		return "no kubelet"
+	}
+	return fmt.Sprintf("kubelet with %d pull secrets", len(k.Secrets))
+}
+
+// GoString keeps %#v from printing secrets.
+func (k *Kubelet) GoString() string { return k.String() }
+
 // Credentials returns all that the kubelet would try, in order. A pull secret
 // that cannot be read is an error, as it is for the kubelet.
 func (k *Kubelet) Credentials(ctx context.Context, image string) ([]Credential, error) {
@@ -176,7 +196,7 @@ func (k *Kubelet) Credentials(ctx context.Context, image string) ([]Credential, 
 // Resolve returns the first credential that is known without a run of a plugin,
 // [authn.Anonymous] if there is none.
 func (k *Kubelet) Resolve(target authn.Resource) (authn.Authenticator, error) {
-	p := k.plan(dockerName(target.String()), nil)
+	p := k.plan(nil, dockerName(target.String()))
 	for _, c := range p.credentials() {
 		return authn.FromConfig(c.Authn), nil
 	}
@@ -190,7 +210,7 @@ func (k *Kubelet) NearestMiss(image string) string {
 	if err != nil {
 		return ""
 	}
-	p := k.plan(repository, nil) // plugins ran for Credentials, if at all
+	p := k.plan(nil, repository) // plugins ran for Credentials, if at all
 	if len(p.credentials()) > 0 {
 		return ""
 	}
@@ -205,14 +225,14 @@ func (k *Kubelet) NearestMiss(image string) string {
 // unknown says why it is not known what the kubelet would try for image, "" if
 // it is known.
 func (k *Kubelet) unknown(image string) string {
-	if k.Plugins != nil {
+	if k.RunPlugin != nil {
 		return k.Unseen
 	}
 	repository, err := kubeletName(image)
 	if err != nil {
 		return ""
 	}
-	return k.plan(repository, nil).Inconclusive
+	return k.plan(nil, repository).Inconclusive
 }
 
 // secrets matches all pull secrets as one: the kubelet adds them up before it
@@ -227,14 +247,14 @@ func (k *Kubelet) secrets(p *CredentialPlan) {
 		}
 		src := PlanSource{Kind: "pull-secret", Name: name}
 		form := newForm
-		if s.Type == SecretDockercfg {
+		if s.Type == secretDockercfg {
 			form = oldForm
 		}
 		switch {
 		case s.Missing:
 			src.Reason = "it does not exist in the pod's namespace; the pull goes on without it"
 			p.find(classify.IdentityPullSecretMissing, fmt.Sprintf("the pull secret %s does not exist in the pod's namespace, and the pull goes on without it", name))
-		case form == newForm && s.Type != "" && s.Type != SecretDockerConfigJSON:
+		case form == newForm && s.Type != "" && s.Type != secretDockerConfigJSON:
 			src.Reason = fmt.Sprintf("its type %q is none that the kubelet reads; it is passed over silently", classify.Redact(s.Type, 64))
 			p.find(classify.IdentityPullSecretInvalid, fmt.Sprintf("the pull secret %s has the type %q, which the kubelet passes over silently", name, classify.Redact(s.Type, 64)))
 		case len(s.Data) == 0:
@@ -272,10 +292,56 @@ func (k *Kubelet) node(p *CredentialPlan) {
 	}
 }
 
-// find adds a warning and returns it for completion.
-func (p *CredentialPlan) find(cause classify.Cause, summary string) *classify.Finding {
-	f := classify.New(cause, summary)
-	f.Severity = classify.SeverityWarn
-	p.findings = append(p.findings, f)
-	return &p.findings[len(p.findings)-1]
+// defaultKubeletDir is where a kubelet keeps its state (--root-dir).
+const defaultKubeletDir = "/var/lib/kubelet"
+
+// nodeFile is one place where the kubelet looks for credentials of the node.
+type nodeFile struct {
+	name string
+	form form
+}
+
+// nodeFiles are the places, in the kubelet's order: config.json in its own
+// directory, in its working directory, below HOME and below the root; only when
+// none of these can be used, .dockercfg in the same way. The first that parses
+// is the only one that counts.
+func nodeFiles(dir, home string) (out []nodeFile) {
+	add := func(form form, names ...string) {
+		for _, name := range names {
+			if f := (nodeFile{name, form}); !slices.Contains(out, f) {
+				out = append(out, f)
+			}
+		}
+	}
+	dir, home = cmp.Or(dir, defaultKubeletDir), path.Join("/", home)
+	add(newForm, path.Join(dir, "config.json"), "/config.json", path.Join(home, ".docker/config.json"), "/.docker/config.json")
+	add(oldForm, path.Join(dir, ".dockercfg"), "/.dockercfg", path.Join(home, ".dockercfg"), "/.dockercfg")
+	return out
+}
+
+// nodeKeys reads the node's own credentials. remarks are files that exist and do
+// not count, with the reason.
+func nodeKeys(fsys fs.FS, dir, home string) (keys *Keychain, file string, remarks []string) {
+	if fsys == nil {
+		return nil, "", nil
+	}
+	for _, f := range nodeFiles(dir, home) {
+		data, _, err := readAtMost(fsys, inTree(f.name), maxDockerConfig)
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				remarks = append(remarks, fmt.Sprintf("%s: %s", f.name, reason(err)))
+			}
+			continue
+		}
+		k, err := dockerConfig(data, f.name, f.form)
+		switch {
+		case err != nil:
+			remarks = append(remarks, fmt.Sprintf("%s: %s", f.name, classify.Redact(err.Error(), 200)))
+		case keys != nil:
+			remarks = append(remarks, f.name+": not looked at, since "+file+" comes first")
+		default:
+			keys, file = k, f.name
+		}
+	}
+	return keys, file, remarks
 }

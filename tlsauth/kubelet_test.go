@@ -34,8 +34,10 @@ providers:
 `
 
 // answering is a plugin that prints one answer.
-func answering(answer string) PluginRunner {
-	return PluginRunnerFunc(func(context.Context, PluginCall) ([]byte, error) { return []byte(answer), nil })
+type runFunc func(ctx context.Context, call PluginCall) ([]byte, error)
+
+func answering(answer string) runFunc {
+	return runFunc(func(context.Context, PluginCall) ([]byte, error) { return []byte(answer), nil })
 }
 
 func pluginAnswer(keys ...string) string {
@@ -77,11 +79,11 @@ func TestKubeletPlan(t *testing.T) {
 			pullSecret("second", auths("registry.corp.test/team", "other.corp.test")),
 			{Name: "gone", Missing: true},
 			{Name: "opaque", Type: "Opaque", Data: []byte(auths("registry.corp.test"))},
-			{Name: "old", Type: SecretDockercfg, Data: []byte(`{"https://registry.corp.test/v1/": {"username": "old", "password": "s3cr3t"}}`)},
+			{Name: "old", Type: secretDockercfg, Data: []byte(`{"https://registry.corp.test/v1/": {"username": "old", "password": "s3cr3t"}}`)},
 			{Name: "wrong form", Data: []byte(`{"registry.corp.test": {"username": "old", "password": "s3cr3t"}}`)},
 		},
-		FS: node, Providers: ParseProviderConfig([]byte(providerYAML)), PluginDir: "/opt/plugins",
-		Plugins: PluginRunnerFunc(func(_ context.Context, call PluginCall) ([]byte, error) {
+		FS: node, providers: parseProviderConfig([]byte(providerYAML)), PluginDir: "/opt/plugins",
+		RunPlugin: runFunc(func(_ context.Context, call PluginCall) ([]byte, error) {
 			calls = append(calls, call)
 			return []byte(pluginAnswer("registry.corp.test", "*.corp.test")), nil
 		}),
@@ -113,9 +115,9 @@ func TestKubeletPlan(t *testing.T) {
 	offers, err := Offers(t.Context(), k, image)
 	require.NoError(t, err)
 	assert.Len(t, offers, 6)
-	raw, err := json.Marshal(map[string]any{"plan": p, "secrets": k.Secrets, "providers": k.Providers, "findings": p.Findings(), "offers": offers})
+	raw, err := json.Marshal(map[string]any{"plan": p, "secrets": k.Secrets, "providers": k.providers, "findings": p.Findings(), "offers": offers})
 	require.NoError(t, err)
-	for _, s := range []string{string(raw), fmt.Sprintf("%v %+v %#v %+v %+v %#v", k.Secrets, p, k.Secrets, *p, k, k.Providers), fmt.Sprintf("%v %+v %#v %+v", calls, calls, calls, offers)} {
+	for _, s := range []string{string(raw), fmt.Sprintf("%v %+v %#v %+v %+v %#v", k.Secrets, p, k.Secrets, *p, k, k.providers), fmt.Sprintf("%v %+v %#v %+v", calls, calls, calls, offers)} {
 		assert.NotContains(t, s, "s3cr3t")
 	}
 }
@@ -123,16 +125,16 @@ func TestKubeletPlan(t *testing.T) {
 // Why nothing comes of a source, for each reason there is.
 func TestKubeletPlanSaysWhyNot(t *testing.T) {
 	t.Parallel()
-	provider := func(change func(*Provider)) *ProviderConfig {
-		c := ParseProviderConfig([]byte(providerYAML))
-		c.Providers = c.Providers[:1]
+	provider := func(change func(*pluginConfig)) *providerConfig {
+		c := parseProviderConfig([]byte(providerYAML))
+		c.plugins = c.plugins[:1]
 		if change != nil {
-			change(&c.Providers[0])
+			change(&c.plugins[0])
 		}
 		return c
 	}
-	failing := func(text string) PluginRunner {
-		return PluginRunnerFunc(func(context.Context, PluginCall) ([]byte, error) { return nil, errors.New(text) })
+	failing := func(text string) runFunc {
+		return runFunc(func(context.Context, PluginCall) ([]byte, error) { return nil, errors.New(text) })
 	}
 	for _, tt := range []struct {
 		name    string
@@ -145,27 +147,27 @@ func TestKubeletPlanSaysWhyNot(t *testing.T) {
 		{"secret for another host", Kubelet{Secrets: []PullSecret{pullSecret("s", auths("registry.corp.test:443"))}}, "", "port 443", nil, false},
 		{"secret that is no JSON", Kubelet{Secrets: []PullSecret{pullSecret("s", "{")}}, "invalid JSON", "", []classify.Cause{classify.IdentityPullSecretInvalid}, false},
 		{"secret without content", Kubelet{Secrets: []PullSecret{{Name: "s"}}}, "empty", "", []classify.Cause{classify.IdentityPullSecretInvalid}, false},
-		{"provider for other hosts", Kubelet{Providers: provider(func(p *Provider) { p.MatchImages = []string{"*.corp.io", "*.*.corp.test"} })}, "matchImages", "host labels", nil, false},
-		{"provider with a star in the path", Kubelet{Providers: provider(func(p *Provider) { p.MatchImages = []string{"registry.corp.test/*"} })}, "matchImages", "letter by letter", nil, false},
-		{"provider that is not run", Kubelet{Providers: provider(nil)}, "not run", "", nil, true},
-		{"provider in service account mode", Kubelet{Providers: provider(func(p *Provider) { p.ServiceAccount, p.Needs = true, []string{"corp.test/role"} }), Plugins: answering("")}, "corp.test/role", "", nil, true},
-		{"no executable", Kubelet{Providers: provider(nil), FS: fstest.MapFS{}, PluginDir: "/opt", Plugins: answering("")}, "does not exist", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
-		{"not executable", Kubelet{Providers: provider(nil), FS: fstest.MapFS{"opt/acr-credential-provider": {Mode: 0o644}}, PluginDir: "/opt", Plugins: answering("")}, "not executable", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
-		{"a directory", Kubelet{Providers: provider(nil), FS: fstest.MapFS{"opt/acr-credential-provider": {Mode: fs.ModeDir | 0o755}}, PluginDir: "/opt", Plugins: answering("")}, "no file", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
-		{"plugin fails", Kubelet{Providers: provider(nil), Plugins: failing("exit status 1")}, "exit status 1", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
-		{"metadata service unreachable", Kubelet{Providers: provider(nil), Plugins: failing(`exit status 1: Get "http://169.254.169.254/metadata/identity/oauth2/token": dial tcp 169.254.169.254:80: connect: no route to host`)},
+		{"provider for other hosts", Kubelet{providers: provider(func(p *pluginConfig) { p.MatchImages = []string{"*.corp.io", "*.*.corp.test"} })}, "matchImages", "host labels", nil, false},
+		{"provider with a star in the path", Kubelet{providers: provider(func(p *pluginConfig) { p.MatchImages = []string{"registry.corp.test/*"} })}, "matchImages", "letter by letter", nil, false},
+		{"provider that is not run", Kubelet{providers: provider(nil)}, "not run", "", nil, true},
+		{"provider in service account mode", Kubelet{providers: provider(func(p *pluginConfig) { p.ServiceAccount, p.Needs = true, []string{"corp.test/role"} }), RunPlugin: answering("")}, "corp.test/role", "", nil, true},
+		{"no executable", Kubelet{providers: provider(nil), FS: fstest.MapFS{}, PluginDir: "/opt", RunPlugin: answering("")}, "does not exist", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
+		{"not executable", Kubelet{providers: provider(nil), FS: fstest.MapFS{"opt/acr-credential-provider": {Mode: 0o644}}, PluginDir: "/opt", RunPlugin: answering("")}, "not executable", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
+		{"a directory", Kubelet{providers: provider(nil), FS: fstest.MapFS{"opt/acr-credential-provider": {Mode: fs.ModeDir | 0o755}}, PluginDir: "/opt", RunPlugin: answering("")}, "no file", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
+		{"plugin fails", Kubelet{providers: provider(nil), RunPlugin: failing("exit status 1")}, "exit status 1", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
+		{"metadata service unreachable", Kubelet{providers: provider(nil), RunPlugin: failing(`exit status 1: Get "http://169.254.169.254/metadata/identity/oauth2/token": dial tcp 169.254.169.254:80: connect: no route to host`)},
 			"no route to host", "", []classify.Cause{classify.IdentitySourceUnreachable}, false},
-		{"login endpoint not resolvable", Kubelet{Providers: provider(nil), Plugins: failing(`dial tcp: lookup login.corp.test on 10.20.0.53:53: no such host`)},
+		{"login endpoint not resolvable", Kubelet{providers: provider(nil), RunPlugin: failing(`dial tcp: lookup login.corp.test on 10.20.0.53:53: no such host`)},
 			"no such host", "", []classify.Cause{classify.IdentitySourceUnreachable}, false},
-		{"no JSON", Kubelet{Providers: provider(nil), Plugins: answering("Usage: acr")}, "invalid JSON", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
-		{"another kind", Kubelet{Providers: provider(nil), Plugins: answering(`{"kind":"x"}`)}, "not a CredentialProviderResponse", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
-		{"another version", Kubelet{Providers: provider(func(p *Provider) { p.APIVersion = "credentialprovider.kubelet.k8s.io/v1beta1" }), Plugins: answering(pluginAnswer("x"))}, "is configured for", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
-		{"no cache key", Kubelet{Providers: provider(nil), Plugins: answering(`{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Host"}`)},
+		{"no JSON", Kubelet{providers: provider(nil), RunPlugin: answering("Usage: acr")}, "invalid JSON", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
+		{"another kind", Kubelet{providers: provider(nil), RunPlugin: answering(`{"kind":"x"}`)}, "not a CredentialProviderResponse", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
+		{"another version", Kubelet{providers: provider(func(p *pluginConfig) { p.APIVersion = "credentialprovider.kubelet.k8s.io/v1beta1" }), RunPlugin: answering(pluginAnswer("x"))}, "is configured for", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
+		{"no cache key", Kubelet{providers: provider(nil), RunPlugin: answering(`{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Host"}`)},
 			"cacheKeyType", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
-		{"no cache time", Kubelet{Providers: provider(nil), Plugins: answering(`{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Image","cacheDuration":"soon"}`)},
+		{"no cache time", Kubelet{providers: provider(nil), RunPlugin: answering(`{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Image","cacheDuration":"soon"}`)},
 			"cacheDuration", "", []classify.Cause{classify.IdentityCredentialPluginFailed}, false},
-		{"answers for another host", Kubelet{Providers: provider(nil), Plugins: answering(pluginAnswer("other.corp.test"))}, "", "another host", []classify.Cause{classify.IdentityNoMatchingCredential}, false},
-		{"empty answer", Kubelet{Providers: provider(nil), Plugins: answering(pluginAnswer())}, "holds no credential", "", []classify.Cause{classify.IdentityNoMatchingCredential}, false},
+		{"answers for another host", Kubelet{providers: provider(nil), RunPlugin: answering(pluginAnswer("other.corp.test"))}, "", "another host", []classify.Cause{classify.IdentityNoMatchingCredential}, false},
+		{"empty answer", Kubelet{providers: provider(nil), RunPlugin: answering(pluginAnswer())}, "holds no credential", "", []classify.Cause{classify.IdentityNoMatchingCredential}, false},
 		{"node file that is no JSON", Kubelet{FS: fstest.MapFS{"var/lib/kubelet/config.json": {Data: []byte("{")}}}, "invalid JSON", "", nil, false},
 		{"node file of the old form", Kubelet{FS: fstest.MapFS{".dockercfg": {Data: []byte(`{"other.corp.test":{"username":"u","password":"s3cr3t"}}`)}}}, "", "another host", nil, false},
 	} {
@@ -190,7 +192,7 @@ func TestKubeletPlanSaysWhyNot(t *testing.T) {
 // A source that matches and was not asked must not be read as "nothing matches".
 func TestUnaskedProviderIsNotAMiss(t *testing.T) {
 	t.Parallel()
-	offers, err := Offers(t.Context(), &Kubelet{Providers: ParseProviderConfig([]byte(providerYAML))}, image)
+	offers, err := Offers(t.Context(), &Kubelet{providers: parseProviderConfig([]byte(providerYAML))}, image)
 	require.NoError(t, err)
 	require.Len(t, offers, 1)
 	assert.False(t, offers[0].Info.Unmatched)
@@ -212,11 +214,11 @@ func TestUnaskedProviderIsNotAMiss(t *testing.T) {
 
 // The kubelet waits a minute; the caller's end is not the plugin's failure.
 func TestPluginThatHangs(t *testing.T) {
-	hang := PluginRunnerFunc(func(ctx context.Context, _ PluginCall) ([]byte, error) {
+	hang := runFunc(func(ctx context.Context, _ PluginCall) ([]byte, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
-	k := &Kubelet{Providers: ParseProviderConfig([]byte(providerYAML)), Plugins: hang}
+	k := &Kubelet{providers: parseProviderConfig([]byte(providerYAML)), RunPlugin: hang}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		p, err := k.Plan(t.Context(), image)
@@ -289,18 +291,18 @@ func TestProviderConfig(t *testing.T) {
 		{"annotations of nobody", head + "- {name: a, matchImages: [x.test], defaultCacheDuration: 1m, apiVersion: credentialprovider.kubelet.k8s.io/v1, tokenAttributes: {serviceAccountTokenAudience: x, requireServiceAccount: false, requiredServiceAccountAnnotationKeys: [a]}}\n", "no service account is required"},
 		{"service accounts of an old version", head + "- {name: a, matchImages: [x.test], defaultCacheDuration: 1m, apiVersion: credentialprovider.kubelet.k8s.io/v1beta1, tokenAttributes: {serviceAccountTokenAudience: x, requireServiceAccount: true}}\n", "needs apiVersion"},
 	} {
-		c := ParseProviderConfig([]byte(tt.doc))
+		c := parseProviderConfig([]byte(tt.doc))
 		if tt.says == "" {
-			assert.Empty(t, c.Problems, tt.name)
-			assert.Len(t, c.Providers, 1, tt.name)
+			assert.Empty(t, c.problems, tt.name)
+			assert.Len(t, c.plugins, 1, tt.name)
 			continue
 		}
-		require.NotEmpty(t, c.Problems, tt.name)
-		assert.Contains(t, c.Problems[0], tt.says, tt.name)
+		require.NotEmpty(t, c.problems, tt.name)
+		assert.Contains(t, c.problems[0], tt.says, tt.name)
 	}
-	assert.NotEmpty(t, ParseProviderConfig(make([]byte, maxProviderConfig+1)).Problems)
-	secretive := ParseProviderConfig([]byte(head + "- {name: a, env: [{name: X, value: [s3cr3t]}]}\n"))
-	assert.NotContains(t, fmt.Sprint(secretive.Problems), "s3cr3t")
+	assert.NotEmpty(t, parseProviderConfig(make([]byte, maxProviderConfig+1)).problems)
+	secretive := parseProviderConfig([]byte(head + "- {name: a, env: [{name: X, value: [s3cr3t]}]}\n"))
+	assert.NotContains(t, fmt.Sprint(secretive.problems), "s3cr3t")
 }
 
 func TestReadProviderConfig(t *testing.T) {
@@ -312,27 +314,27 @@ func TestReadProviderConfig(t *testing.T) {
 		"etc/d/README":    {Data: []byte("not one of them")},
 		"etc/empty/x.txt": {},
 	}
-	c, err := ReadProviderConfig(node, "/etc/p.yaml")
+	c, err := readProviderConfig(node, "/etc/p.yaml")
 	require.NoError(t, err)
-	assert.Empty(t, c.Problems)
-	assert.Len(t, c.Providers, 2)
-	by, _ := c.Providers[0].Match("corp.azurecr.io/team/app:1")
+	assert.Empty(t, c.problems)
+	assert.Len(t, c.plugins, 2)
+	by, _ := matchOf(c.plugins[0], "corp.azurecr.io/team/app:1")
 	assert.Equal(t, "*.azurecr.io", by)
-	_, nearest := c.Providers[0].Match("corp.westeurope.geo.azurecr.io/team/app:1")
+	_, nearest := matchOf(c.plugins[0], "corp.westeurope.geo.azurecr.io/team/app:1")
 	assert.Contains(t, nearest, "host labels")
-	by, nearest = c.Providers[0].Match("No Image")
+	by, nearest = matchOf(c.plugins[0], "No Image")
 	assert.Empty(t, by+nearest)
 
-	c, err = ReadProviderConfig(node, "/etc/d")
+	c, err = readProviderConfig(node, "/etc/d")
 	require.NoError(t, err)
-	require.Len(t, c.Providers, 3)
-	assert.Equal(t, "b", c.Providers[2].Name)
-	assert.Equal(t, "/etc/d/b.yml", c.Providers[2].File)
+	require.Len(t, c.plugins, 3)
+	assert.Equal(t, "b", c.plugins[2].Name)
+	assert.Equal(t, "/etc/d/b.yml", c.plugins[2].File)
 
-	c, err = ReadProviderConfig(node, "/etc/empty")
+	c, err = readProviderConfig(node, "/etc/empty")
 	require.NoError(t, err)
-	assert.NotEmpty(t, c.Problems)
-	_, err = ReadProviderConfig(node, "/etc/nothing")
+	assert.NotEmpty(t, c.problems)
+	_, err = readProviderConfig(node, "/etc/nothing")
 	assert.Error(t, err)
 }
 
@@ -344,21 +346,21 @@ func TestNodeKubelet(t *testing.T) {
 	assert.Equal(t, "/data/kubelet", k.Dir, "the last one counts")
 	assert.Equal(t, "/opt/plugins", k.PluginDir)
 	assert.Equal(t, "/root", k.Home)
-	require.NotNil(t, k.Providers)
-	assert.Empty(t, k.Providers.Problems)
+	require.NotNil(t, k.providers)
+	assert.Empty(t, k.providers.problems)
 	p, err := k.Plan(t.Context(), image)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"/data/kubelet/config.json key registry.corp.test"}, p.Offered)
 	assert.Equal(t, []string{"169.254.169.254:80", "login.microsoftonline.com:443", "registry.corp.test:443"}, p.Sources[1].Hosts)
 
 	k = NodeKubelet(node, []string{"kubelet", "--image-credential-provider-config=/etc/none"}, nil)
-	require.Len(t, k.Providers.Problems, 2)
+	require.Len(t, k.providers.problems, 2)
 	p, err = k.Plan(t.Context(), image)
 	require.NoError(t, err)
 	got, _ := causes(p.Findings())
 	assert.Equal(t, []classify.Cause{classify.IdentityProviderConfigInvalid, classify.IdentityProviderConfigInvalid}, got)
-	assert.Nil(t, NodeKubelet(nil, args, nil).Providers)
-	assert.Nil(t, NodeKubelet(node, []string{"kubelet", "--image-credential-provider-config"}, nil).Providers)
+	assert.Nil(t, NodeKubelet(nil, args, nil).providers)
+	assert.Nil(t, NodeKubelet(node, []string{"kubelet", "--image-credential-provider-config"}, nil).providers)
 	assert.Equal(t, []string{"169.254.169.254:80", "api.ecr.eu-west-1.amazonaws.com:443"}, sourceHosts("ecr-credential-provider", "123456789012.dkr.ecr.eu-west-1.amazonaws.com/a"))
 	assert.Equal(t, []string{"169.254.169.254:80"}, sourceHosts("gcp", "x"))
 	assert.Empty(t, sourceHosts("other", "x"))
@@ -375,4 +377,13 @@ func TestRuntimesOwnCredential(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"pull secret s key registry.corp.test"}, p.Offered)
 	assert.Contains(t, p.Sources[1].Reason, "the kubelet sends a credential")
+}
+
+// matchOf is what the plan of an image says of one plugin.
+func matchOf(p pluginConfig, image string) (by, nearest string) {
+	repository, err := kubeletName(image)
+	if err != nil {
+		return "", ""
+	}
+	return p.match(repository)
 }

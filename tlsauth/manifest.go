@@ -60,7 +60,7 @@ func (a *access) refused(r *AccessReport, answer *classify.HTTPAnswer, challenge
 	r.Deny(f)
 }
 
-// proven tells whether a HEAD answer is one of a registry: containerd, too,
+// proven reports whether a HEAD answer is one of a registry: containerd, too,
 // needs the digest in it.
 func proven(resp *http.Response) bool {
 	return strings.Contains(resp.Header.Get("Docker-Content-Digest"), ":") && !isPage(resp)

@@ -7,13 +7,15 @@ import (
 	"path"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/name"
+
 	"github.com/pullwalk/pullwalk/classify"
 )
 
 // dockerHubKey is the key that images of docker.io fall back to.
 const dockerHubKey = "index.docker.io"
 
-// ofDockerHub tells whether a repository belongs to the default registry.
+// ofDockerHub reports whether a repository belongs to the default registry.
 func ofDockerHub(repository string) bool {
 	host, _, ok := strings.Cut(repository, "/")
 	if !ok {
@@ -23,6 +25,52 @@ func ofDockerHub(repository string) bool {
 		return true
 	}
 	return host != "" && !strings.ContainsAny(host, ".:")
+}
+
+// kubeletName is the repository of image as the kubelet looks it up: complete,
+// without tag and digest, docker.io under that name.
+func kubeletName(image string) (string, error) {
+	ref, err := parseImage(image)
+	if err != nil {
+		return "", err
+	}
+	return dockerName(ref.Context().Name()), nil
+}
+
+func parseImage(image string) (name.Reference, error) {
+	ref, err := name.ParseReference(image, name.WeakValidation)
+	if err != nil {
+		return nil, fmt.Errorf("tlsauth: %q is no image reference", classify.Redact(image, 128))
+	}
+	return ref, nil
+}
+
+// dockerName undoes the renaming of docker.io by the reference parser.
+func dockerName(repository string) string {
+	if rest, ok := strings.CutPrefix(repository, name.DefaultRegistry); ok && (rest == "" || rest[0] == '/') {
+		return "docker.io" + rest
+	}
+	return repository
+}
+
+// effectiveKey is host[:port][/path] of a key as it is written, "" if it is no
+// URL: the kubelet passes over such a key.
+func effectiveKey(written string) string {
+	if !strings.HasPrefix(written, "https://") && !strings.HasPrefix(written, "http://") {
+		written = "https://" + written
+	}
+	u, err := url.Parse(written)
+	if err != nil {
+		return ""
+	}
+	path := u.Path
+	if strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v2/") {
+		path = path[len("/v1"):]
+	}
+	if path == "/" {
+		path = ""
+	}
+	return u.Host + path
 }
 
 // pattern is a key or a repository taken apart.
@@ -46,7 +94,7 @@ func takeApart(s string) (pattern, bool) {
 
 func (p pattern) host() string { return strings.Join(p.labels, ".") }
 
-// matches tells whether a key of a pull secret applies to a repository: equal
+// matches reports whether a key of a pull secret applies to a repository: equal
 // ports, equally many host labels that match one by one as shell patterns, and
 // the key's path as a plain string prefix, which may end within a component.
 func matches(key, repository string) bool {
@@ -68,33 +116,6 @@ func (p pattern) hostMatches(r pattern) bool {
 		}
 	}
 	return true
-}
-
-// NearestMiss says which key comes nearest to image without matching, and what
-// is missing; "" if a key matches or image is no image reference.
-func (k *Keychain) NearestMiss(image string) string {
-	repository, err := kubeletName(image)
-	if err != nil || k == nil {
-		return ""
-	}
-	return k.nearest(repository)
-}
-
-func (k *Keychain) nearest(repository string) string {
-	if len(k.lookup(repository)) > 0 {
-		return ""
-	}
-	if len(k.entries) == 0 {
-		if k.helpers {
-			return "the pull secret names credential helpers, which the kubelet ignores, and holds no key of its own"
-		}
-		return "the pull secret holds no key"
-	}
-	written := make([]string, len(k.entries))
-	for i, e := range k.entries {
-		written[i] = e.written
-	}
-	return nearestOf(written, "key", repository)
 }
 
 // nearestOf returns which of several patterns, as they are written, comes nearest

@@ -1,6 +1,7 @@
 package tlsauth
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -268,7 +269,7 @@ func TestChainMatrix(t *testing.T) {
 			for _, a := range c.chain {
 				certs = append(certs, a.cert)
 			}
-			judged := &trial{certs: certs, name: c.ask, port: "443", roots: &Roots{Pool: pool(c.roots...), name: "caller's pool"}, now: noon}
+			judged := &trial{ctx: context.Background(), certs: certs, name: c.ask, port: "443", roots: &Roots{Pool: pool(c.roots...), name: "caller's pool"}, now: noon}
 			if c.roots == nil {
 				judged.roots.name = ""
 			}

@@ -141,7 +141,7 @@ func TestMisplacedCA(t *testing.T) {
 			t.Parallel()
 			ap := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{tt.send}})
 			node := fstest.MapFS{"etc/ssl/certs/ca-certificates.crt": file(other.pem(), 0), tt.path: file(tt.data, 0)}
-			trust, err := ReadRoots(node)
+			trust, err := ReadRoots(node, "", "")
 			require.NoError(t, err)
 			rep, err := (&Checker{Trust: trust, Now: func() time.Time { return noon }}).CheckTLS(t.Context(), ap, registryHost)
 			require.NoError(t, err)

@@ -2,7 +2,16 @@ package tlsauth
 
 import (
 	"context"
+	"crypto/pbkdf2"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
@@ -14,10 +23,30 @@ import (
 // requests, and a registry may lock an account that fails often.
 const maxCredentials = 16
 
-// Offer is one credential to try, and how it may be spoken of.
+// Offer is one credential that a pull would try. The zero Offer is anonymous. Only
+// [Offer.Auth] gives the secret; no way of printing an Offer does.
 type Offer struct {
-	Secret registry.Credential // prints nothing secret
-	Info   CredentialInfo
+	Info CredentialInfo // what a report may say of the credential
+
+	held func() registry.Credential // a function, because package fmt prints unexported fields; nil = anonymous
+}
+
+func newOffer(secret registry.Credential, info CredentialInfo) Offer {
+	return Offer{Info: info, held: func() registry.Credential { return secret }}
+}
+
+func (o Offer) secret() registry.Credential {
+	if o.held == nil {
+		return registry.Credential{}
+	}
+	return o.held()
+}
+
+// Auth returns the credential; the zero AuthConfig is anonymous. The field Auth is
+// never set: user name and password are.
+func (o Offer) Auth() authn.AuthConfig {
+	s := o.secret()
+	return authn.AuthConfig{Username: s.Username, Password: s.Password, IdentityToken: s.IdentityToken, RegistryToken: s.RegistryToken}
 }
 
 // Offers returns what a pull of image would try, in order: all that keychain
@@ -36,10 +65,10 @@ func Offers(ctx context.Context, keychain authn.Keychain, image string) ([]Offer
 	}
 	var out []Offer
 	for _, cred := range found[:min(len(found), maxCredentials)] {
-		o := Offer{Secret: secretOf(cred.Authn), Info: CredentialInfo{Source: cred.Source}}
-		o.Info.Username = printableUser(o.Secret.Username)
-		dates(&o.Info, o.Secret)
-		out = append(out, o)
+		secret := secretOf(cred.Authn)
+		info := CredentialInfo{Source: cred.Source, Username: printableUser(secret.Username)}
+		dates(&info, secret)
+		out = append(out, newOffer(secret, info))
 	}
 	if len(out) > 0 {
 		return out, nil
@@ -87,22 +116,142 @@ func secretOf(a authn.AuthConfig) registry.Credential {
 	return s
 }
 
-// within runs f and returns when ctx ends, even if f does not.
-func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
+// Accepted returns what may be said of the credential once a registry has read it
+// as a login and let it in: the user name is one then.
+func (o Offer) Accepted() CredentialInfo {
+	info := o.Info
+	if info.Username != "" {
+		info.Username = classify.Redact(o.secret().Username, 128)
 	}
-	got := make(chan result, 1)
-	go func() {
-		v, err := f()
-		got <- result{v, err}
-	}()
-	select {
-	case r := <-got:
-		return r.value, r.err
-	case <-ctx.Done():
-		var zero T
-		return zero, context.Cause(ctx)
+	return info
+}
+
+// exchanged returns what may be said of the credential after a token exchange: the
+// user name where the token says that it was issued for this user. That a token
+// came is not enough, because some servers answer a wrong password with an
+// anonymous one.
+func (o Offer) exchanged(res registry.TokenResult) CredentialInfo {
+	if res.HasToken && res.ForUser {
+		return o.Accepted()
 	}
+	return o.Info
+}
+
+// ForRuntime returns the offer as a runtime sends it: kinds of credentials that
+// it ignores are taken out and named in Info.Ignored. runtime is the name of the
+// process ("containerd", "k3s", "rke2", "crio", "dockerd"); any other name, and
+// "", changes nothing.
+//
+//	                   containerd        CRI-O     cri-dockerd
+//	user and password  sent              sent      sent
+//	identity token     refresh by POST   ignored   refresh by POST
+//	registry token     ignored           ignored   sent
+func (o Offer) ForRuntime(runtime string) Offer {
+	identity := runtime == "crio"
+	registry := identity || slices.Contains([]string{"containerd", "k3s", "k3s-server", "k3s-agent", "rke2"}, runtime)
+	secret, info := o.secret(), o.Info
+	info.Ignored = slices.Clip(info.Ignored)
+	if identity && secret.IdentityToken != "" {
+		secret.IdentityToken = ""
+		info.Ignored = append(info.Ignored, "identity token")
+	}
+	if registry && secret.RegistryToken != "" {
+		secret.RegistryToken = ""
+		info.Ignored = append(info.Ignored, "registry token")
+	}
+	return newOffer(secret, info)
+}
+
+// Digest returns 16 hexadecimal digits that are equal on two nodes if both would
+// offer the same credential, given the same salt; "" for an anonymous offer. The
+// salt must be secret and random, at least 16 bytes, and be thrown away after the
+// comparison: who knows it can try out weak passwords. A shorter salt gives "".
+func (o Offer) Digest(salt []byte) string {
+	secret := o.secret()
+	if secret.IsZero() || len(salt) < 16 {
+		return ""
+	}
+	var b strings.Builder
+	for _, p := range []string{secret.Username, secret.Password, secret.IdentityToken, secret.RegistryToken} {
+		fmt.Fprintf(&b, "%x.", p) // kept apart, so that no two credentials run into one
+	}
+	sum, err := pbkdf2.Key(sha256.New, b.String(), salt, 20000, 8)
+	if err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum)
+}
+
+// maxSecret bounds what is looked into for dates.
+const maxSecret = 64 << 10
+
+// lifetime reads when a secret was issued and when it ends, where it says so
+// itself: a JSON Web Token (the refresh tokens of Azure, the access tokens of
+// Google and GitLab), or the base64 JSON that Amazon ECR gives out as a password.
+// Nothing is verified: a wrong claim changes a sentence, not a verdict. Zero
+// times = not said.
+func lifetime(secret string) (issued, expires time.Time) {
+	if secret == "" || len(secret) > maxSecret {
+		return time.Time{}, time.Time{}
+	}
+	var doc struct {
+		IssuedAt   float64 `json:"iat"`
+		Expires    float64 `json:"exp"`
+		Expiration float64 `json:"expiration"` // ECR: seconds
+	}
+	payload := secret
+	if parts := strings.Split(secret, "."); len(parts) == 3 {
+		payload = parts[1]
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(payload, "="))
+	if err != nil {
+		if raw, err = base64.StdEncoding.DecodeString(payload); err != nil {
+			return time.Time{}, time.Time{}
+		}
+	}
+	if json.Unmarshal(raw, &doc) != nil {
+		return time.Time{}, time.Time{}
+	}
+	if doc.Expires == 0 {
+		doc.Expires = doc.Expiration
+	}
+	return instant(doc.IssuedAt), instant(doc.Expires)
+}
+
+// instant is a number of seconds since 1970, zero if it is no sensible one.
+func instant(s float64) time.Time {
+	if !(s > 946684800 && s < 7258118400) { // the years 2000 and 2200; also not NaN
+		return time.Time{}
+	}
+	return time.Unix(int64(s), 0).UTC()
+}
+
+// dates completes how a credential may be spoken of.
+func dates(i *CredentialInfo, secret registry.Credential) {
+	for _, s := range []string{secret.RegistryToken, secret.IdentityToken, secret.Password} {
+		if s != "" {
+			i.IssuedAt, i.ExpiresAt = lifetime(s)
+			return
+		}
+	}
+}
+
+// constantUsers are user names that say which kind of secret stands beside them.
+// Their issuers document them, so none of them can be a secret: Azure's registry
+// for tokens, Google's for keys and access tokens, AWS, Docker's credential store
+// for identity tokens, GitHub, GitLab, IBM and
+// NVIDIA for their own tokens.
+var constantUsers = []string{
+	"00000000-0000-0000-0000-000000000000",
+	"_json_key", "_json_key_base64", "_dcgcr_token", "oauth2accesstoken",
+	"AWS", "<token>", "oauth2", "x-access-token", "gitlab-ci-token", "iamapikey", "iambearer", "$oauthtoken",
+}
+
+// printableUser is what a report may say of a user name that nobody has accepted:
+// in a secret whose two fields were swapped it is the password.
+func printableUser(name string) string {
+	if name == "" || slices.Contains(constantUsers, name) {
+		return name
+	}
+	return fmt.Sprintf("[%d characters]", utf8.RuneCountInString(name))
 }

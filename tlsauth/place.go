@@ -83,7 +83,7 @@ func wrongForm(_ string, isPEM bool) string {
 	return "it is not in the PEM form that Go reads (it is DER, or OpenSSL's TRUSTED CERTIFICATE)"
 }
 
-// ofHost tells whether a directory is the one of the endpoint asked: host,
+// ofHost reports whether a directory is the one of the endpoint asked: host,
 // host:port, or containerd's host_port_.
 func ofHost(name string, ask *trial) bool {
 	host := bare(ask.name)
@@ -179,7 +179,7 @@ func (t *trial) misplaced() *placed {
 			if t.carries(c) {
 				found = &c
 			}
-			return found == nil
+			return found == nil && !t.over() && t.verified < maxVerify
 		}) {
 			break
 		}
@@ -187,7 +187,7 @@ func (t *trial) misplaced() *placed {
 	return found
 }
 
-// carries says whether the chain would verify, were this certificate a root.
+// carries reports whether the chain would verify, were this certificate a root.
 func (t *trial) carries(c placed) bool {
 	if _, known := t.roots.origin[sha256.Sum256(c.cert.Raw)]; known {
 		return false
@@ -202,6 +202,7 @@ func (t *trial) carries(c placed) bool {
 	own := *t
 	own.roots = &Roots{Pool: roots}
 	_, err := own.verify("", t.leaf().NotAfter, x509.ExtKeyUsageAny)
+	t.verified = own.verified
 	return err == nil
 }
 

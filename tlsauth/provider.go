@@ -1,7 +1,6 @@
 package tlsauth
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -21,73 +20,63 @@ const (
 	maxProviderFiles  = 64
 )
 
-// ProviderConfig is what the kubelet reads behind
-// --image-credential-provider-config: which plugins give credentials for which
-// images. The zero ProviderConfig has no plugin.
-type ProviderConfig struct {
-	Providers []Provider `json:"providers"`
-	// Problems are what makes the kubelet refuse the configuration at its start.
-	// A kubelet that runs all the same was started with another one.
-	Problems []string `json:"problems,omitempty"`
+// providerConfig is what the kubelet reads behind
+// --image-credential-provider-config.
+type providerConfig struct {
+	plugins []pluginConfig
+	// problems make the kubelet refuse the configuration at its start. A kubelet that
+	// runs all the same was started with another one.
+	problems []string
 }
 
-// Provider is one plugin.
-type Provider struct {
-	Name        string   `json:"name"` // of the executable, too
-	APIVersion  string   `json:"apiVersion"`
-	MatchImages []string `json:"matchImages"`
-	// DefaultCacheMS is how long an answer is kept that does not say it itself.
-	DefaultCacheMS int64 `json:"defaultCacheMs"`
-	// Args are printed with care: they are the operator's own text.
-	Args []string `json:"-"`
-	// Env are the variables that the plugin gets in addition to the kubelet's.
-	Env []string `json:"-"` // "NAME=value"
-	// ServiceAccount says that the plugin works with tokens of the pod's service
-	// account (kubelet 1.33 and later), which nobody but the kubelet can make.
-	ServiceAccount bool `json:"serviceAccount,omitempty"`
-	// Needs are the annotations without which, on the service account, the kubelet
-	// passes over the plugin silently.
-	Needs []string `json:"needs,omitempty"`
-	File  string   `json:"file,omitempty"` // where it stands
+// String keeps arguments and variables, which may hold secrets, out of any output.
+func (c *providerConfig) String() string {
+	return fmt.Sprintf("%d credential providers", len(c.plugins))
 }
 
-// String returns the name: arguments and variables may hold secrets.
-func (p Provider) String() string { return p.Name }
+// GoString does the same for %#v.
+func (c *providerConfig) GoString() string { return c.String() }
 
-// GoString keeps %#v from printing them.
-func (p Provider) GoString() string { return "tlsauth.Provider{" + p.Name + "}" }
+// pluginConfig is one credential provider plugin.
+type pluginConfig struct {
+	Name           string // of the executable, too
+	APIVersion     string
+	MatchImages    []string
+	DefaultCache   time.Duration // of an answer that does not say it itself
+	Args           []string
+	Env            []string // "NAME=value", in addition to the kubelet's
+	ServiceAccount bool     // it wants a token of the pod's service account (kubelet 1.33)
+	Needs          []string // annotations without which it is passed over silently
+	File           string   // where it stands
+}
 
-// providerDoc is the file, with the names of kubelet.config.k8s.io/v1.
+// providerDoc is one entry of the file, with the names of kubelet.config.k8s.io/v1.
 type providerDoc struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Providers  []struct {
-		Name                 string   `json:"name"`
-		MatchImages          []string `json:"matchImages"`
-		DefaultCacheDuration *string  `json:"defaultCacheDuration"`
-		APIVersion           string   `json:"apiVersion"`
-		Args                 []string `json:"args"`
-		Env                  []struct {
-			Name  string `json:"name"`
-			Value string `json:"value"`
-		} `json:"env"`
-		TokenAttributes *struct {
-			ServiceAccountTokenAudience          string   `json:"serviceAccountTokenAudience"`
-			CacheType                            string   `json:"cacheType"`
-			RequireServiceAccount                *bool    `json:"requireServiceAccount"`
-			RequiredServiceAccountAnnotationKeys []string `json:"requiredServiceAccountAnnotationKeys"`
-			OptionalServiceAccountAnnotationKeys []string `json:"optionalServiceAccountAnnotationKeys"`
-		} `json:"tokenAttributes"`
-	} `json:"providers"`
+	Name                 string   `json:"name"`
+	MatchImages          []string `json:"matchImages"`
+	DefaultCacheDuration *string  `json:"defaultCacheDuration"`
+	APIVersion           string   `json:"apiVersion"`
+	Args                 []string `json:"args"`
+	Env                  []struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	} `json:"env"`
+	TokenAttributes *struct {
+		ServiceAccountTokenAudience          string   `json:"serviceAccountTokenAudience"`
+		CacheType                            string   `json:"cacheType"`
+		RequireServiceAccount                *bool    `json:"requireServiceAccount"`
+		RequiredServiceAccountAnnotationKeys []string `json:"requiredServiceAccountAnnotationKeys"`
+		OptionalServiceAccountAnnotationKeys []string `json:"optionalServiceAccountAnnotationKeys"`
+	} `json:"tokenAttributes"`
 }
 
 const pluginV1 = "credentialprovider.kubelet.k8s.io/v1"
 
-// ReadProviderConfig reads a configuration file, or a directory of them (*.json,
+// readProviderConfig reads a configuration file, or a directory of them (*.json,
 // *.yaml, *.yml in lexical order, kubelet 1.34 and later), from the node's tree.
 // An error means that it is not there or cannot be read; what is wrong within is
 // in Problems.
-func ReadProviderConfig(fsys fs.FS, file string) (*ProviderConfig, error) {
+func readProviderConfig(fsys fs.FS, file string) (*providerConfig, error) {
 	name := inTree(file)
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
@@ -107,7 +96,7 @@ func ReadProviderConfig(fsys fs.FS, file string) (*ProviderConfig, error) {
 		}
 		slices.Sort(files)
 	}
-	out := &ProviderConfig{}
+	out := &providerConfig{}
 	if len(files) == 0 {
 		out.problem("%s holds no *.json, *.yaml or *.yml file", file)
 	}
@@ -118,92 +107,105 @@ func ReadProviderConfig(fsys fs.FS, file string) (*ProviderConfig, error) {
 		}
 		out.read(data, "/"+name)
 	}
-	if len(files) > 0 && len(out.Providers) == 0 && len(out.Problems) == 0 {
-		out.problem("no provider is configured")
-	}
+	out.wantOne()
 	return out, nil
 }
 
-// ParseProviderConfig reads one configuration document.
-func ParseProviderConfig(data []byte) *ProviderConfig {
-	out := &ProviderConfig{}
-	out.read(data, "")
-	if len(out.Providers) == 0 && len(out.Problems) == 0 {
-		out.problem("no provider is configured")
-	}
+// parseProviderConfig reads one configuration document.
+func parseProviderConfig(data []byte) *providerConfig {
+	out := &providerConfig{}
+	out.read(data, "the configuration")
+	out.wantOne()
 	return out
 }
 
-func (c *ProviderConfig) problem(format string, args ...any) {
-	if len(c.Problems) < 32 {
-		c.Problems = append(c.Problems, classify.Redact(fmt.Sprintf(format, args...), 300))
+func (c *providerConfig) wantOne() {
+	if len(c.plugins) == 0 && len(c.problems) == 0 {
+		c.problem("no provider is configured")
+	}
+}
+
+func (c *providerConfig) problem(format string, args ...any) {
+	if len(c.problems) < 32 {
+		c.problems = append(c.problems, classify.Redact(fmt.Sprintf(format, args...), 300))
 	}
 }
 
 // read adds what one file says. The rules are those of the kubelet's validation.
-func (c *ProviderConfig) read(data []byte, file string) {
+func (c *providerConfig) read(data []byte, file string) {
 	if len(data) > maxProviderConfig {
-		c.problem("%s is larger than %d bytes", named0(file), maxProviderConfig)
+		c.problem("%s is larger than %d bytes", file, maxProviderConfig)
 		return
 	}
-	var doc providerDoc
+	var doc struct {
+		APIVersion string        `json:"apiVersion"`
+		Kind       string        `json:"kind"`
+		Providers  []providerDoc `json:"providers"`
+	}
 	if err := yaml.UnmarshalStrict(data, &doc); err != nil { // the kubelet decodes strictly, too
-		c.problem("%s cannot be read: %s", named0(file), unquoted(err))
+		c.problem("%s cannot be read: %s", file, unquoted(err))
 		return
 	}
 	group, version, _ := strings.Cut(doc.APIVersion, "/")
 	if doc.Kind != "CredentialProviderConfig" || group != "kubelet.config.k8s.io" || !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, version) {
-		c.problem("%s is a %q of %q, not a CredentialProviderConfig of kubelet.config.k8s.io/v1", named0(file), doc.Kind, doc.APIVersion)
+		c.problem("%s is a %q of %q, not a CredentialProviderConfig of kubelet.config.k8s.io/v1", file, doc.Kind, doc.APIVersion)
 		return
 	}
 	for _, p := range doc.Providers {
-		if len(c.Providers) == maxProviders {
+		if len(c.plugins) == maxProviders {
 			c.problem("more than %d providers", maxProviders)
 			return
 		}
-		out := Provider{Name: p.Name, APIVersion: p.APIVersion, MatchImages: p.MatchImages, Args: p.Args, File: file}
 		who := fmt.Sprintf("provider %q", p.Name)
-		if p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/ ") {
-			c.problem("%s: the name is not that of a file", who)
-		}
-		if slices.ContainsFunc(c.Providers, func(o Provider) bool { return o.Name == p.Name }) {
-			c.problem("%s is configured twice", who)
-		}
-		if !slices.Contains([]string{pluginV1, "credentialprovider.kubelet.k8s.io/v1beta1", "credentialprovider.kubelet.k8s.io/v1alpha1"}, p.APIVersion) {
-			c.problem("%s: apiVersion %q is none that a kubelet knows", who, p.APIVersion)
-		}
-		if len(p.MatchImages) == 0 {
-			c.problem("%s: matchImages is empty", who)
-		}
-		for _, m := range p.MatchImages {
-			if _, ok := takeApart(m); !ok {
-				c.problem("%s: matchImages: %q is no host with port and path", who, m)
-			}
-		}
+		c.check(who, p)
+		out := pluginConfig{Name: p.Name, APIVersion: p.APIVersion, MatchImages: p.MatchImages, Args: p.Args, File: file}
 		c.cache(who, p.DefaultCacheDuration, &out)
 		for _, e := range p.Env {
 			out.Env = append(out.Env, e.Name+"="+e.Value)
 		}
 		if a := p.TokenAttributes; a != nil {
 			out.ServiceAccount, out.Needs = true, a.RequiredServiceAccountAnnotationKeys
-			switch {
-			case a.ServiceAccountTokenAudience == "":
-				c.problem("%s: tokenAttributes.serviceAccountTokenAudience is empty", who)
-			case a.RequireServiceAccount == nil:
-				c.problem("%s: tokenAttributes.requireServiceAccount is not set", who)
-			case !*a.RequireServiceAccount && len(a.RequiredServiceAccountAnnotationKeys) > 0:
-				c.problem("%s: tokenAttributes names required annotations, and no service account is required", who)
-			case p.APIVersion != pluginV1:
-				c.problem("%s: tokenAttributes needs apiVersion %s", who, pluginV1)
-			case a.CacheType != "" && a.CacheType != "ServiceAccount" && a.CacheType != "Token":
-				c.problem("%s: tokenAttributes.cacheType %q is neither ServiceAccount nor Token", who, a.CacheType)
-			}
 		}
-		c.Providers = append(c.Providers, out)
+		c.plugins = append(c.plugins, out)
 	}
 }
 
-func (c *ProviderConfig) cache(who string, text *string, out *Provider) {
+// check says what the kubelet refuses in the configuration of one plugin.
+func (c *providerConfig) check(who string, p providerDoc) {
+	if p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/ ") {
+		c.problem("%s: the name is not that of a file", who)
+	}
+	if slices.ContainsFunc(c.plugins, func(o pluginConfig) bool { return o.Name == p.Name }) {
+		c.problem("%s is configured twice", who)
+	}
+	if !slices.Contains([]string{pluginV1, "credentialprovider.kubelet.k8s.io/v1beta1", "credentialprovider.kubelet.k8s.io/v1alpha1"}, p.APIVersion) {
+		c.problem("%s: apiVersion %q is none that a kubelet knows", who, p.APIVersion)
+	}
+	if len(p.MatchImages) == 0 {
+		c.problem("%s: matchImages is empty", who)
+	}
+	for _, m := range p.MatchImages {
+		if _, ok := takeApart(m); !ok {
+			c.problem("%s: matchImages: %q is no host with port and path", who, m)
+		}
+	}
+	a := p.TokenAttributes
+	switch {
+	case a == nil:
+	case a.ServiceAccountTokenAudience == "":
+		c.problem("%s: tokenAttributes.serviceAccountTokenAudience is empty", who)
+	case a.RequireServiceAccount == nil:
+		c.problem("%s: tokenAttributes.requireServiceAccount is not set", who)
+	case !*a.RequireServiceAccount && len(a.RequiredServiceAccountAnnotationKeys) > 0:
+		c.problem("%s: tokenAttributes names required annotations, and no service account is required", who)
+	case p.APIVersion != pluginV1:
+		c.problem("%s: tokenAttributes needs apiVersion %s", who, pluginV1)
+	case a.CacheType != "" && a.CacheType != "ServiceAccount" && a.CacheType != "Token":
+		c.problem("%s: tokenAttributes.cacheType %q is neither ServiceAccount nor Token", who, a.CacheType)
+	}
+}
+
+func (c *providerConfig) cache(who string, text *string, out *pluginConfig) {
 	if text == nil {
 		c.problem("%s: defaultCacheDuration is not set", who)
 		return
@@ -215,14 +217,7 @@ func (c *ProviderConfig) cache(who string, text *string, out *Provider) {
 	case d < 0:
 		c.problem("%s: defaultCacheDuration is negative", who)
 	}
-	out.DefaultCacheMS = d.Milliseconds()
-}
-
-func named0(file string) string {
-	if file == "" {
-		return "the configuration"
-	}
-	return file
+	out.DefaultCache = d
 }
 
 // unquoted is a YAML error without the document's values: env may hold secrets.
@@ -235,19 +230,12 @@ func unquoted(err error) string {
 	if _, scan := fmt.Sscanf(text[max(strings.Index(text, "line "), 0):], "line %d", &line); scan == nil {
 		return fmt.Sprintf("line %d is no YAML that fits", line)
 	}
-	if errors.Is(err, fs.ErrInvalid) {
-		return "invalid"
-	}
 	return "it is no YAML that fits"
 }
 
-// Match tells whether the kubelet asks this plugin for an image, by which entry
-// of matchImages, and if by none, which comes nearest and what separates it.
-func (p Provider) Match(image string) (by, nearest string) {
-	repository, err := kubeletName(image)
-	if err != nil {
-		return "", ""
-	}
+// match returns the entry of matchImages by which the kubelet asks this plugin about
+// a repository, and if there is none, which comes nearest and what separates it.
+func (p pluginConfig) match(repository string) (by, nearest string) {
 	for _, m := range p.MatchImages {
 		if matches(m, repository) {
 			return classify.Redact(m, 128), ""

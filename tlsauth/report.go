@@ -1,9 +1,6 @@
 package tlsauth
 
 import (
-	"crypto/sha256"
-	"crypto/x509"
-	"encoding/hex"
 	"net/netip"
 	"slices"
 	"time"
@@ -73,18 +70,18 @@ type Certificate struct {
 	IsCA       bool      `json:"isCa"`
 }
 
-// refusesUs says that the server refused us, after a handshake that completed.
+// refusesUs reports whether the server refused us, after a handshake that completed.
 func (r *TLSReport) refusesUs() bool {
 	return slices.ContainsFunc(r.Handshakes, func(h Handshake) bool { return h.Done && h.Cause != "" })
 }
 
-// Held says that a handshake with the runtime's hello, the first, completed,
-// that its chain verified, and that the server did not refuse our side of it.
+// Held reports whether the handshake with the runtime's hello, the first, completed,
+// its chain verified, and the server did not refuse our side.
 func (r *TLSReport) Held() bool {
 	return r != nil && r.Inconclusive == "" && r.Verified && len(r.Handshakes) > 0 && r.Handshakes[0].Done && r.Handshakes[0].Cause == "" && !r.refusesUs()
 }
 
-// trusted says that a connection may be gone on with: what is inconclusive is
+// trusted reports whether a connection may be gone on with: what is inconclusive is
 // then only whether the runtime could.
 func (r *TLSReport) trusted() bool {
 	return r.Verified && r.Handshakes[0].Done && !slices.ContainsFunc(r.findings, func(f classify.Finding) bool { return f.Severity == classify.SeverityFail })
@@ -97,20 +94,4 @@ func (r *TLSReport) Findings() []classify.Finding {
 		return nil
 	}
 	return slices.Clone(r.findings)
-}
-
-const maxChain = 16
-
-func describeChain(certs []*x509.Certificate) []Certificate {
-	var out []Certificate
-	for _, cert := range certs[:min(len(certs), maxChain)] {
-		sum := sha256.Sum256(cert.Raw)
-		names, _ := altNames(cert, 32)
-		out = append(out, Certificate{
-			Subject: subject(cert), Issuer: classify.Redact(cert.Issuer.String(), 256), Names: names,
-			NotBefore: cert.NotBefore.UTC(), NotAfter: cert.NotAfter.UTC(),
-			SHA256: hex.EncodeToString(sum[:]), SelfSigned: selfSigned(cert), IsCA: cert.IsCA,
-		})
-	}
-	return out
 }

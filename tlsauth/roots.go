@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"runtime"
@@ -62,24 +65,17 @@ type origin struct {
 	since time.Time // the oldest modification of a file that holds it; zero = not from a file
 }
 
-// RootFiles are the values of SSL_CERT_FILE and SSL_CERT_DIR in the runtime's
-// environment. The zero RootFiles is Go's own list.
-type RootFiles struct {
-	File string // replaces the list of bundles; "" = the list
-	Dir  string // replaces the list of directories, separated by colons; "" = the list
-}
-
 // ReadRoots reads the roots of a node as a runtime written in Go reads them on
-// Linux, from the node's file tree; nil = this machine, where it is the system
-// store on anything but Linux. A node without any root is no error: then no
-// certificate verifies. An error means that files exist, none of them could be
-// read, and so nothing is known.
-func ReadRoots(fsys fs.FS) (*Roots, error) { return RootFiles{}.Read(fsys) }
-
-// Read is [ReadRoots] with the files of f instead of Go's list.
-func (f RootFiles) Read(fsys fs.FS) (*Roots, error) { return f.read(fsys) }
-
-func (f RootFiles) read(fsys fs.FS) (*Roots, error) {
+// Linux: the first bundle that can be read, then every file of the known
+// directories (root_linux.go of crypto/x509). fsys is the node's file tree; nil =
+// this machine, where it is the system store on anything but Linux.
+//
+// file and dir are SSL_CERT_FILE and SSL_CERT_DIR of the runtime's process, which
+// replace Go's bundles and directories; dir is separated by colons. "" = Go's own.
+//
+// A node without any root is no error: then no certificate verifies. An error means
+// that files exist and that none of them could be read.
+func ReadRoots(fsys fs.FS, file, dir string) (*Roots, error) {
 	if fsys == nil {
 		if runtime.GOOS != "linux" {
 			pool, err := x509.SystemCertPool()
@@ -92,11 +88,11 @@ func (f RootFiles) read(fsys fs.FS) (*Roots, error) {
 	}
 	r := &Roots{Pool: x509.NewCertPool(), origin: make(map[[sha256.Size]byte]origin), modified: make(map[string]time.Time), fsys: fsys}
 	files, dirs := bundles, directories
-	if f.File != "" {
-		files = []string{f.File}
+	if file != "" {
+		files = []string{file}
 	}
-	if f.Dir != "" {
-		dirs = strings.Split(f.Dir, ":")
+	if dir != "" {
+		dirs = strings.Split(dir, ":")
 	}
 	for _, file := range files {
 		if r.readFile(fsys, inTree(file)) {
@@ -110,14 +106,6 @@ func (f RootFiles) read(fsys fs.FS) (*Roots, error) {
 		return nil, fmt.Errorf("tlsauth: no roots could be read: %s", r.Unreadable[0])
 	}
 	return r, nil
-}
-
-// inTree makes an absolute path one of an [fs.FS].
-func inTree(name string) string {
-	if name = strings.TrimPrefix(path.Clean("/"+name), "/"); name == "" {
-		return "."
-	}
-	return name
 }
 
 // readFile adds the certificates of one file; false if it cannot be read.
@@ -165,38 +153,6 @@ func (r *Roots) readDir(fsys fs.FS, dir string) {
 // was modified.
 func readBounded(fsys fs.FS, name string) ([]byte, time.Time, error) {
 	return readAtMost(fsys, name, maxBundle)
-}
-
-func readAtMost(fsys fs.FS, name string, limit int) ([]byte, time.Time, error) {
-	info, err := fs.Stat(fsys, name)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	if !info.Mode().IsRegular() { // asked before opening: opening a pipe may never return
-		return nil, time.Time{}, errors.New("not a regular file")
-	}
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	if len(data) > limit {
-		return nil, time.Time{}, fmt.Errorf("larger than %d bytes", limit)
-	}
-	return data, info.ModTime(), nil
-}
-
-// reason is err without the path that an fs.PathError repeats.
-func reason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err.Error()
-	}
-	return err.Error()
 }
 
 // add takes the certificates of PEM data into the pool and returns how many
@@ -254,15 +210,15 @@ func eachCertificate(data []byte, add func(*x509.Certificate)) {
 
 // with returns r and the certificates of more, which file names.
 func (r *Roots) with(more []byte, file string) (*Roots, error) {
-	out := &Roots{Pool: r.Pool.Clone(), Files: slices.Clone(r.Files), Unreadable: r.Unreadable, name: r.name, fsys: r.fsys, modified: r.modified}
-	out.origin = make(map[[sha256.Size]byte]origin, len(r.origin)+1)
-	for sum, o := range r.origin {
-		out.origin[sum] = o
+	out := *r
+	out.Pool, out.Files, out.origin = r.Pool.Clone(), slices.Clone(r.Files), maps.Clone(r.origin)
+	if out.origin == nil {
+		out.origin = map[[sha256.Size]byte]origin{}
 	}
 	if out.add(more, origin{file: file}) == 0 {
 		return nil, fmt.Errorf("tlsauth: %s holds no certificate in PEM", file)
 	}
-	return out, nil
+	return &out, nil
 }
 
 // file returns where a root came from.
@@ -288,10 +244,120 @@ func (r *Roots) describe() string {
 	return strings.Join(names, ", ")
 }
 
-// knows tells whether a root has this subject, whatever its key. Subjects is
+// knows reports whether a root has this subject, whatever its key. Subjects is
 // deprecated because it leaves out a system store; then "no" only makes a
 // finding less specific.
 func (r *Roots) knows(subject []byte) bool {
 	//lint:ignore SA1019 the pool of a caller can be searched in no other way
 	return slices.ContainsFunc(r.Pool.Subjects(), func(s []byte) bool { return bytes.Equal(s, subject) })
+}
+
+// ofOwner returns the subject of a trusted root of the same owner as issuer, "" if
+// there is none.
+func (r *Roots) ofOwner(issuer named) string {
+	//lint:ignore SA1019 the pool of a caller can be searched in no other way
+	for _, raw := range r.Pool.Subjects() {
+		var rdn pkix.RDNSequence
+		if rest, err := asn1.Unmarshal(raw, &rdn); err != nil || len(rest) > 0 {
+			continue
+		}
+		var n pkix.Name
+		n.FillFromRDNSequence(&rdn)
+		if issuer.sameOwner(nameOf(n)) {
+			return n.String()
+		}
+	}
+	return ""
+}
+
+// trustTool is a distribution's program that builds the trust store of a machine
+// out of files in directories of its own. What is written into its product by
+// hand is gone with its next run, and was never on a fresh node.
+type trustTool struct {
+	name    string
+	program string   // where it is, in the tree
+	inputs  []string // directories, with everything below
+	product string   // what it builds
+}
+
+// The tools, by update-ca-certificates(8) of Debian and Alpine, update-ca-trust(8)
+// of Fedora, and update-ca-certificates(8) of SUSE.
+var trustTools = []trustTool{
+	{"update-ca-certificates", "usr/sbin/update-ca-certificates", []string{"usr/share/ca-certificates", "usr/local/share/ca-certificates"}, "/etc/ssl/certs/"},
+	{"update-ca-trust", "usr/bin/update-ca-trust", []string{"usr/share/pki/ca-trust-source", "etc/pki/ca-trust/source"}, "/etc/pki/"},
+	{"update-ca-certificates", "usr/sbin/update-ca-certificates", []string{"usr/share/pki/trust", "etc/pki/trust"}, "/etc/ssl/"},
+}
+
+// Unmanaged returns the distribution's tool that builds the node's trust store, if a
+// root stands in the store and in none of the tool's inputs: its next run takes the
+// root away. rootSHA256 is the fingerprint as in [TLSReport.RootSHA256]. "" = the root
+// is accounted for, is not from the store, or nothing is known: the inputs must
+// account for at least half of the store.
+//
+// Each call reads some hundred small files.
+func (r *Roots) Unmanaged(rootSHA256 string) (tool string) {
+	sum, ok := fingerprint(rootSHA256)
+	if r == nil || r.fsys == nil || !ok {
+		return ""
+	}
+	from, ok := r.origin[sum]
+	if !ok {
+		return ""
+	}
+	for _, t := range trustTools {
+		if !strings.HasPrefix(from.file, t.product) || !isFile(r.fsys, t.program) {
+			continue
+		}
+		known := t.certificates(r.fsys)
+		accounted := 0
+		for have := range r.origin {
+			if known[have] {
+				accounted++
+			}
+		}
+		if known[sum] || accounted == 0 || accounted*2 < len(r.origin) {
+			continue
+		}
+		return t.name
+	}
+	return ""
+}
+
+func fingerprint(text string) (sum [sha256.Size]byte, ok bool) {
+	raw, err := hex.DecodeString(text)
+	return sum, err == nil && copy(sum[:], raw) == sha256.Size && len(raw) == sha256.Size
+}
+
+func isFile(fsys fs.FS, name string) bool {
+	info, err := fs.Stat(fsys, name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// maxTrustDepth bounds how deep inputs are looked for.
+const maxTrustDepth = 8
+
+// certificates are the fingerprints of all that the tool is given.
+func (t trustTool) certificates(fsys fs.FS) map[[sha256.Size]byte]bool {
+	known := map[[sha256.Size]byte]bool{}
+	files := 0
+	for _, dir := range t.inputs {
+		_ = fs.WalkDir(fsys, dir, func(name string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return fs.SkipDir // what cannot be read accounts for nothing
+			case e.IsDir() && strings.Count(name, "/") > strings.Count(dir, "/")+maxTrustDepth:
+				return fs.SkipDir
+			case e.IsDir():
+				return nil
+			case files >= maxRootFiles:
+				return fs.SkipAll
+			}
+			files++
+			if data, _, err := readBounded(fsys, path.Clean(name)); err == nil {
+				eachCertificate(data, func(cert *x509.Certificate) { known[sha256.Sum256(cert.Raw)] = true })
+			}
+			return nil
+		})
+	}
+	return known
 }

@@ -2,10 +2,11 @@ package tlsauth
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
+	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -15,7 +16,8 @@ const maxSeen = 256
 
 // Seen remembers, over several checks, what the endpoints of a pull presented:
 // the CA certificates that one of them sends and another forgot, who signs for
-// whom, and what the clocks of verified hosts say. The zero Seen is empty and
+// whom, and what the clocks of verified hosts say. Checks that share a Seen also
+// share a bound on how many chains are verified at once. The zero Seen is empty and
 // ready; it may be used by several goroutines at once. It holds no secret.
 type Seen struct {
 	mu     sync.Mutex
@@ -23,6 +25,36 @@ type Seen struct {
 	leaves []signedHost
 	skew   time.Duration
 	timed  string // the verified host whose clock gave skew, "" = none
+
+	places chan struct{} // of those who build chains, made at the first use
+}
+
+// maxBuilders bounds how many chains are built at once. Nothing can interrupt
+// crypto/x509 in it, so that this is also what may run on after the end of a check.
+const maxBuilders = 4
+
+// enter takes a place among those who build chains, and waits for one until ctx
+// ends. leave gives it back.
+func (s *Seen) enter(ctx context.Context) (leave func(), err error) {
+	if s == nil {
+		return func() {}, nil
+	}
+	s.mu.Lock()
+	if s.places == nil {
+		s.places = make(chan struct{}, maxBuilders)
+	}
+	places := s.places
+	s.mu.Unlock()
+	leave = func() { <-places }
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case places <- struct{}{}:
+		return leave, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 type sentCA struct {
@@ -112,12 +144,23 @@ func (s *Seen) clockOf() (skew time.Duration, host string) {
 	return s.skew, s.timed
 }
 
-// owner is the last two labels of a name, and an address itself.
-func owner(host string) string {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	labels := strings.Split(host, ".")
-	if len(labels) <= 2 || strings.Contains(host, ":") || labels[len(labels)-1] == "" || labels[len(labels)-1][0] <= '9' {
-		return host
+// maxSkew is what clocks may differ by before it is said: certificates, tokens
+// and signed URLs usually forgive a minute.
+const maxSkew = time.Minute
+
+// skewOf is how far the clock that says now is behind the Date of an answer.
+func skewOf(h http.Header, now time.Time) (time.Duration, bool) {
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil || date.Year() < 2000 || date.Year() > 2200 {
+		return 0, false
 	}
-	return strings.Join(labels[len(labels)-2:], ".")
+	return date.Sub(now), true
+}
+
+func skewed(behind time.Duration) string {
+	word := "behind"
+	if behind < 0 {
+		word = "ahead of"
+	}
+	return fmt.Sprintf("%v %s", behind.Abs().Round(time.Second), word)
 }

@@ -5,22 +5,28 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// CheckTLS asks whether this node trusts the endpoint at ap under the name that
+// CheckTLS reports whether this node trusts the endpoint at ap under the name that
 // the pull uses for it. name is a host name or an IP literal, without port.
 //
-// An error is a senseless question: no address, no name, no usable roots. What
-// the endpoint does wrong is in the report.
+// It returns when ctx ends, and then judges for at most a tenth of a second what it
+// has seen.
+//
+// An error means an invalid argument: no address, no name, no usable roots. The
+// endpoint's faults are in the report.
 func (c *Checker) CheckTLS(ctx context.Context, ap netip.AddrPort, name string) (*TLSReport, error) {
 	rep, conn, err := c.Dial(ctx, ap, name)
 	if conn != nil {
@@ -52,29 +58,6 @@ func (c *Checker) Dial(ctx context.Context, ap netip.AddrPort, name string) (*TL
 	return rep, conn, nil
 }
 
-// look is one check of one endpoint.
-type look struct {
-	c       *Checker
-	address string // what to dial
-	name    string
-	port    string
-	hellos  []Hello
-
-	roots   *Roots
-	pairs   []pair
-	seen    *Seen
-	now     time.Time
-	clamped []*shake // made when the first hello was not answered at once
-}
-
-// endpoint is the host[:port] of findings; 443 goes without saying.
-func (l *look) endpoint() string {
-	if l.port == "443" {
-		return l.name
-	}
-	return net.JoinHostPort(bare(l.name), l.port)
-}
-
 func (l *look) run(ctx context.Context) (*TLSReport, *tls.Conn, error) {
 	if err := checkName(l.name); err != nil {
 		return nil, nil, err
@@ -91,17 +74,17 @@ func (l *look) run(ctx context.Context) (*TLSReport, *tls.Conn, error) {
 	}
 	l.now = l.c.now()
 	start := time.Now()
-	shakes := l.shakeAll(ctx)
+	attempts := l.attemptAll(ctx)
 	rep := &TLSReport{ServerName: l.name}
-	l.report(ctx, rep, shakes)
+	l.report(ctx, rep, attempts)
 	rep.ElapsedMS = time.Since(start).Milliseconds()
 	var keep *tls.Conn
-	for i, s := range shakes {
+	for i, s := range attempts {
 		switch {
 		case s.conn == nil:
 		case i == 0 && rep.trusted():
 			keep = s.conn
-		case l.c.OnSpare != nil && rep.trusted() && s.like(shakes[0]):
+		case l.c.OnSpare != nil && rep.trusted() && s.like(attempts[0]):
 			l.c.OnSpare(s.conn)
 		default:
 			hangUp(s.conn)
@@ -118,68 +101,46 @@ func checkName(name string) error {
 	return nil
 }
 
-// shakeAll makes the handshakes, all at once. The first hello is dialled first
+// attemptAll makes the handshakes, all at once. The first hello is dialled first
 // and alone: it is the one that decides, and its dialer may hold a connection
 // that is already open.
-func (l *look) shakeAll(ctx context.Context) []*shake {
-	shakes := make([]*shake, len(l.hellos))
+func (l *look) attemptAll(ctx context.Context) []*attempt {
+	attempts := make([]*attempt, len(l.hellos))
 	for i, h := range l.hellos {
-		shakes[i] = &shake{hello: h, spare: i > 0}
+		attempts[i] = &attempt{hello: h, spare: i > 0}
 	}
-	first := shakes[0]
+	first := attempts[0]
 	raw, err := l.connect(ctx)
 	if err != nil {
 		first.dialErr = err
-		return shakes[:1] // without a connection there is nothing to compare
+		return attempts[:1] // without a connection there is nothing to compare
 	}
-	done := make(chan struct{}, len(shakes)+2)
-	answered := make(chan struct{})
-	go func() {
+	var all sync.WaitGroup
+	silence, end := context.WithTimeout(ctx, l.c.limit()) // until the first hello is answered
+	all.Go(func() {
+		defer end()
 		first.run(ctx, l, raw)
-		close(answered)
-		done <- struct{}{}
-	}()
-	// Why is it silent? Asked beside the wait, within the same limit, and only if
-	// there is a wait.
-	wctx, stop := context.WithTimeout(ctx, l.c.limit())
-	go func() {
-		defer func() { done <- struct{}{} }()
-		defer stop()
+	})
+	all.Go(func() { // why is it silent? Asked beside the wait, if there is one
 		wait := time.NewTimer(matrixAfter)
 		defer wait.Stop()
 		select {
-		case <-answered:
-		case <-wctx.Done():
+		case <-silence.Done():
 		case <-wait.C:
-			l.clamped = l.clamp(wctx)
+			l.clamped = l.clamp(silence)
 		}
-	}()
-	go func() {
-		<-answered
-		stop()
-		done <- struct{}{}
-	}()
-	for _, s := range shakes[1:] {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			raw, err := l.connect(ctx)
-			if err != nil {
-				s.dialErr = err
-				return
-			}
-			s.run(ctx, l, raw)
-		}()
+	})
+	for _, s := range attempts[1:] {
+		all.Go(func() { s.make(ctx, l, l.c.dial) })
 	}
-	for range cap(done) {
-		<-done
-	}
-	return shakes
+	all.Wait()
+	return attempts
 }
 
 // report reads the handshakes into rep.
-func (l *look) report(ctx context.Context, rep *TLSReport, shakes []*shake) {
-	var classical *shake
-	for _, s := range shakes {
+func (l *look) report(ctx context.Context, rep *TLSReport, attempts []*attempt) {
+	var classical *attempt
+	for _, s := range attempts {
 		if s.hello == HelloClassical && s.done() {
 			classical = s
 		}
@@ -188,11 +149,11 @@ func (l *look) report(ctx context.Context, rep *TLSReport, shakes []*shake) {
 		}
 	}
 	var chains [][]byte
-	for i, s := range shakes {
+	for i, s := range attempts {
 		h := s.handshake()
 		switch {
 		case s.done():
-			if leaf := s.certs()[0].Raw; !contains(chains, leaf) {
+			if leaf := s.certs()[0].Raw; !slices.ContainsFunc(chains, func(c []byte) bool { return bytes.Equal(c, leaf) }) {
 				chains = append(chains, leaf)
 				l.trust(ctx, rep, s, i == 0, len(chains) == 1)
 			}
@@ -217,7 +178,7 @@ func (l *look) report(ctx context.Context, rep *TLSReport, shakes []*shake) {
 			if i > 0 {
 				f.Severity = classify.SeverityWarn
 			}
-			if i == 0 || !has(rep.findings, f.Cause) {
+			if i == 0 || !slices.ContainsFunc(rep.findings, func(o classify.Finding) bool { return o.Cause == f.Cause }) {
 				rep.findings = append(rep.findings, f)
 			}
 		}
@@ -237,11 +198,21 @@ func (l *look) report(ctx context.Context, rep *TLSReport, shakes []*shake) {
 
 // trust judges the chain of a completed handshake. Only a problem of the first
 // hello's chain fails; a second chain, from another backend, can only warn.
-func (l *look) trust(ctx context.Context, rep *TLSReport, s *shake, decides, main bool) {
-	t := &trial{certs: s.certs(), name: l.name, port: l.port, roots: l.roots, now: l.now, seen: l.seen, started: l.c.RuntimeStarted}
+func (l *look) trust(ctx context.Context, rep *TLSReport, s *attempt, decides, main bool) {
+	certs, more := bounded(s.state.PeerCertificates)
+	graced, cancel := withGrace(ctx)
+	defer cancel()
+	t := &trial{ctx: graced, certs: certs, more: more, name: l.name, port: l.port, roots: l.roots, now: l.now, seen: l.seen, started: l.c.RuntimeStarted}
+	chain := t.describe() // before the judgement, which may use up what signatures it may check
 	chains, problems := t.judge()
+	if len(problems) > 0 && t.over() { // half a judgement is none
+		if decides {
+			rep.Inconclusive = ended(ctx)
+		}
+		return
+	}
 	if main {
-		rep.Chain = describeChain(t.certs)
+		rep.Chain = chain
 		if rep.Verified = len(problems) == 0; rep.Verified {
 			by := root(chains)
 			sum := sha256.Sum256(by.Raw)
@@ -251,20 +222,8 @@ func (l *look) trust(ctx context.Context, rep *TLSReport, s *shake, decides, mai
 	switch {
 	case len(problems) > 0 && dated(problems[0].cause) && main:
 		problems = l.excuse(ctx, rep, t, problems)
-	case len(problems) > 0 || !main:
-	default:
-		if p := t.unloaded(chains); p != nil {
-			f := l.problem(p, s)
-			f.Severity = classify.SeverityWarn // nothing failed: whether the runtime knows the root is not seen
-			rep.Inconclusive = f.Summary
-			rep.findings = append(rep.findings, f)
-		}
-		if word := inspector(chains[0]); word != "" {
-			f := l.found(classify.TLSIntercepted, fmt.Sprintf("the chain is trusted, but its issuer %q is by its name an inspection device: what is pulled is opened and signed anew on the way",
-				classify.Redact(t.leaf().Issuer.String(), 128)), s, t.facts()...)
-			f.Severity, f.Certainty = classify.SeverityInfo, classify.CertaintyLikely // the pull works, and digests hold
-			rep.findings = append(rep.findings, f)
-		}
+	case len(problems) == 0 && main:
+		l.remark(rep, t, s, chains)
 	}
 	for i, p := range problems {
 		f := l.problem(&p, s)
@@ -275,8 +234,24 @@ func (l *look) trust(ctx context.Context, rep *TLSReport, s *shake, decides, mai
 	}
 }
 
+// remark adds what is odd about a chain that verifies.
+func (l *look) remark(rep *TLSReport, t *trial, s *attempt, chains [][]*x509.Certificate) {
+	if p := t.unloaded(chains); p != nil {
+		f := l.problem(p, s)
+		f.Severity = classify.SeverityWarn // nothing failed: whether the runtime knows the root is not seen
+		rep.Inconclusive = f.Summary
+		rep.findings = append(rep.findings, f)
+	}
+	if inspector(chains[0]) != "" {
+		f := l.found(classify.TLSIntercepted, fmt.Sprintf("the chain is trusted, but its issuer %q is by its name an inspection device: what is pulled is opened and signed anew on the way",
+			printName(t.leaf().Issuer, 128)), s, t.facts()...)
+		f.Severity, f.Certainty = classify.SeverityInfo, classify.CertaintyLikely // the pull works, and digests hold
+		rep.findings = append(rep.findings, f)
+	}
+}
+
 // problem is a finding about a chain.
-func (l *look) problem(p *problem, s *shake) classify.Finding {
+func (l *look) problem(p *problem, s *attempt) classify.Finding {
 	f := l.found(p.cause, p.summary, s, p.facts...)
 	if p.certainty != "" {
 		f.Certainty = p.certainty
@@ -310,49 +285,3 @@ func (l *look) unverified(rep *TLSReport) {
 	f.Severity, f.Endpoint = classify.SeverityWarn, l.endpoint()
 	rep.findings = append(rep.findings, f)
 }
-
-// found builds a finding about this endpoint.
-func (l *look) found(cause classify.Cause, summary string, s *shake, facts ...classify.Fact) classify.Finding {
-	base := []classify.Fact{{Key: classify.FactAddress, Value: s.remote(l.address)}}
-	if s.hello != "" {
-		base = append(base, classify.Fact{Key: classify.FactHello, Value: string(s.hello)})
-	}
-	f := classify.New(cause, l.endpoint()+": "+summary, append(base, facts...)...)
-	f.Endpoint = l.endpoint()
-	return f
-}
-
-func contains(chains [][]byte, leaf []byte) bool {
-	for _, c := range chains {
-		if bytes.Equal(c, leaf) {
-			return true
-		}
-	}
-	return false
-}
-
-func has(findings []classify.Finding, cause classify.Cause) bool {
-	for _, f := range findings {
-		if f.Cause == cause {
-			return true
-		}
-	}
-	return false
-}
-
-// ended is the reason of an inconclusive answer.
-func ended(ctx context.Context) string {
-	return "the check was ended: " + classify.Redact(context.Cause(ctx).Error(), 120)
-}
-
-// hangUp closes the transport. The farewell of TLS would wait for a peer that
-// does not read.
-func hangUp(c net.Conn) {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	_ = c.Close()
-}
-
-// errLimit is the cause of a context that our own limit ended.
-var errLimit = errors.New("the step's own limit")

@@ -226,16 +226,18 @@ func helloSize(t *testing.T, h Hello, name string) int {
 }
 
 // pipes is an in-memory endpoint for synctest: each dial is served by handle.
-func pipes(handle func(net.Conn)) Dialer {
-	return DialerFunc(func(context.Context, string, string) (net.Conn, error) {
+func pipes(handle func(net.Conn)) dialFunc {
+	return func(context.Context, string, string) (net.Conn, error) {
 		client, srv := net.Pipe()
 		go func() {
 			defer func() { _ = srv.Close() }()
 			handle(srv)
 		}()
 		return client, nil
-	})
+	}
 }
+
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // replay gives back what was read ahead of a connection.
 type replay struct {
@@ -292,10 +294,10 @@ func TestLargeHelloDropped(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				c := &Checker{Dialer: pipes(drop), Roots: pool(root), Now: func() time.Time { return noon }, Hellos: tt.hellos}
+				c := &Checker{DialContext: pipes(drop), Roots: pool(root), Now: func() time.Time { return noon }, Hellos: tt.hellos}
 				rep, conn, err := c.Dial(t.Context(), netip.MustParseAddrPort("10.20.0.4:443"), registryHost)
 				require.NoError(t, err)
-				assert.Equal(t, DefaultLimit, time.Since(start))
+				assert.Equal(t, defaultLimit, time.Since(start))
 				assert.Equal(t, tt.held, rep.Held())
 				assert.Equal(t, tt.held, conn != nil)
 				require.Len(t, rep.Findings(), 1)
@@ -316,17 +318,17 @@ func TestLargeHelloDropped(t *testing.T) {
 // The caller's end is not the endpoint's failure, and it is obeyed at once.
 func TestCallersEndIsInconclusive(t *testing.T) {
 	silent := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
-	stuck := DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
+	stuck := dialFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
-	for name, dialer := range map[string]Dialer{"handshake": pipes(silent), "connect": stuck} {
+	for name, dialer := range map[string]dialFunc{"handshake": pipes(silent), "connect": stuck} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
 				start := time.Now()
-				rep, conn, err := (&Checker{Dialer: dialer, Roots: x509.NewCertPool()}).Dial(ctx, netip.MustParseAddrPort("10.20.0.4:443"), registryHost)
+				rep, conn, err := (&Checker{DialContext: dialer, Roots: x509.NewCertPool()}).Dial(ctx, netip.MustParseAddrPort("10.20.0.4:443"), registryHost)
 				require.NoError(t, err)
 				assert.Nil(t, conn)
 				assert.Equal(t, 3*time.Second, time.Since(start))
@@ -343,7 +345,7 @@ func TestDialerThatIgnoresItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		var closed atomic.Bool
-		d := DialerFunc(func(context.Context, string, string) (net.Conn, error) {
+		d := dialFunc(func(context.Context, string, string) (net.Conn, error) {
 			<-release
 			a, b := net.Pipe()
 			go func() {
@@ -352,7 +354,7 @@ func TestDialerThatIgnoresItsContext(t *testing.T) {
 			}()
 			return a, nil
 		})
-		rep, err := (&Checker{Dialer: d, Roots: x509.NewCertPool(), Limit: time.Second}).CheckTLS(t.Context(), netip.MustParseAddrPort("10.20.0.4:443"), registryHost)
+		rep, err := (&Checker{DialContext: d, Roots: x509.NewCertPool(), Limit: time.Second}).CheckTLS(t.Context(), netip.MustParseAddrPort("10.20.0.4:443"), registryHost)
 		require.NoError(t, err)
 		require.Len(t, rep.Findings(), 1)
 		assert.Equal(t, classify.RouteConnectTimeout, rep.Findings()[0].Cause)
@@ -370,12 +372,12 @@ func TestExtraConnectionRefusedIsNoFinding(t *testing.T) {
 	open, err := net.Dial("tcp", ap.String())
 	require.NoError(t, err)
 	var once sync.Once
-	d := DialerFunc(func(context.Context, string, string) (conn net.Conn, err error) {
+	d := dialFunc(func(context.Context, string, string) (conn net.Conn, err error) {
 		err = errors.New("no more")
 		once.Do(func() { conn, err = open, nil })
 		return conn, err
 	})
-	rep, conn, err := (&Checker{Dialer: d, Roots: pool(root), Now: func() time.Time { return noon }}).Dial(t.Context(), ap, registryHost)
+	rep, conn, err := (&Checker{DialContext: d, Roots: pool(root), Now: func() time.Time { return noon }}).Dial(t.Context(), ap, registryHost)
 	require.NoError(t, err)
 	require.NotNil(t, conn)
 	defer func() { _ = conn.Close() }()
@@ -456,7 +458,7 @@ func TestChainIsBounded(t *testing.T) {
 	for i := range chain {
 		chain[i] = leaf.cert
 	}
-	out := describeChain(chain)
+	out := (&trial{ctx: t.Context(), certs: chain}).describe()
 	assert.Len(t, out, maxChain)
 	assert.Len(t, out[0].Names, 32)
 	assert.Contains(t, offered(leaf.cert), "and 292 more")

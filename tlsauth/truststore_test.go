@@ -60,11 +60,11 @@ func TestUnmanagedRoots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			files := RootFiles{}
+			named := ""
 			if tt.tree["opt/ca.pem"] != nil {
-				files.File = "/opt/ca.pem"
+				named = "/opt/ca.pem"
 			}
-			r, err := files.Read(tt.tree)
+			r, err := ReadRoots(tt.tree, named, "")
 			require.NoError(t, err)
 			assert.Equal(t, tt.want, r.Unmanaged(print))
 			assert.Empty(t, r.Unmanaged("00"), "no fingerprint")

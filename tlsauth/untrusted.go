@@ -32,7 +32,7 @@ func (t *trial) untrusted(err error) []problem {
 	if p := t.forgotten(); p != nil {
 		return []problem{*p}
 	}
-	if selfSigned(leaf) {
+	if t.selfSigned(leaf) {
 		return []problem{{cause: classify.TLSSelfSigned, summary: fmt.Sprintf(
 			"the certificate %q is self-signed and not among this node's roots", subject(leaf))}}
 	}
@@ -84,7 +84,7 @@ func (t *trial) forgotten() *problem {
 // intercepted says that somebody on the path signs in the server's place. A name
 // is no proof of it.
 func (t *trial) intercepted() *problem {
-	top := classify.Redact(t.top().Issuer.String(), 128)
+	top := printName(t.top().Issuer, 128)
 	p := &problem{cause: classify.TLSIntercepted, certainty: classify.CertaintyLikely, others: []classify.Cause{classify.TLSUnknownAuthority}}
 	switch other := t.seen.unrelated(t.name, t.leaf().RawIssuer); {
 	case inspector(t.certs) != "":
@@ -109,14 +109,14 @@ func (t *trial) incomplete() *problem {
 	issuer := nameOf(top.Issuer)
 	p := &problem{
 		cause: classify.TLSMissingIntermediate, certainty: classify.CertaintyLikely, others: []classify.Cause{classify.TLSUnknownAuthority},
-		summary: fmt.Sprintf("the endpoint does not send the certificate of the issuer %q, and this node has no root of that name", classify.Redact(top.Issuer.String(), 128)),
+		summary: fmt.Sprintf("the endpoint does not send the certificate of the issuer %q, and this node has no root of that name", printName(top.Issuer, 128)),
 	}
-	kin := t.roots.kin(issuer)
+	relative := t.roots.ofOwner(issuer)
 	switch {
 	case issuer.saysRoot():
 		return nil
-	case kin != "" && (top == leaf || issuer.saysBetween()):
-		p.summary += fmt.Sprintf(", only one of its owner: %q", classify.Redact(kin, 128))
+	case relative != "" && (top == leaf || issuer.saysBetween()):
+		p.summary += fmt.Sprintf(", only one of its owner: %q", classify.Redact(relative, 128))
 		if !issuer.saysBetween() && len(leaf.IssuingCertificateURL) == 0 {
 			p.certainty = classify.CertaintyPossible
 		}
@@ -143,7 +143,7 @@ func (t *trial) noAuthority() *x509.Certificate {
 			continue
 		}
 		for _, c := range t.certs {
-			if c != p && bytes.Equal(c.RawIssuer, p.RawSubject) && !bytes.Equal(c.Raw, p.Raw) && p.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil {
+			if c != p && bytes.Equal(c.RawIssuer, p.RawSubject) && !bytes.Equal(c.Raw, p.Raw) && t.signs(p, c) {
 				return p
 			}
 		}
@@ -154,14 +154,14 @@ func (t *trial) noAuthority() *x509.Certificate {
 // unknown is what is left: nobody here knows the CA.
 func (t *trial) unknown() problem {
 	top := t.top()
-	issuer := classify.Redact(top.Issuer.String(), 128)
+	issuer := printName(top.Issuer, 128)
 	p := problem{cause: classify.TLSUnknownAuthority, summary: fmt.Sprintf("no root of this node signed the chain, whose last issuer is %q", issuer)}
 	switch {
 	case t.roots.knows(top.RawIssuer):
 		p.summary += "; a root of that name is there, with another key"
 	case len(t.roots.Files) == 0 && t.roots.name == "":
 		p.summary = fmt.Sprintf("this node has no trusted root at all, so the issuer %q is not trusted", issuer)
-	case top == t.leaf() && !nameOf(top.Issuer).saysRoot() && !selfSigned(top):
+	case top == t.leaf() && !nameOf(top.Issuer).saysRoot() && !t.selfSigned(top):
 		p.others = []classify.Cause{classify.TLSMissingIntermediate}
 	}
 	if changed := t.changedSince(); changed != "" {

@@ -1,7 +1,6 @@
 package tlsauth
 
 import (
-	"bytes"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -12,45 +11,6 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 )
-
-// problem is one thing that is wrong with a chain.
-type problem struct {
-	cause     classify.Cause
-	summary   string
-	certainty classify.Certainty // "" = proven
-	others    []classify.Cause
-	facts     []classify.Fact
-	err       error
-}
-
-// trial is a chain on trial: what was sent, and what it is judged by.
-type trial struct {
-	certs []*x509.Certificate // as sent, the leaf first
-	name  string
-	port  string
-	roots *Roots
-	now   time.Time
-
-	seen    *Seen
-	started time.Time // of the runtime, zero = not known
-}
-
-// serverUse is what a certificate must be good for.
-const serverUse = x509.ExtKeyUsageServerAuth
-
-func (t *trial) leaf() *x509.Certificate { return t.certs[0] }
-
-// verify is crypto/x509 with the given differences from what the runtime asks.
-func (t *trial) verify(name string, at time.Time, usage x509.ExtKeyUsage, more ...*x509.Certificate) ([][]*x509.Certificate, error) {
-	between := x509.NewCertPool()
-	for _, cert := range slices.Concat(t.certs[1:], more) {
-		between.AddCert(cert)
-	}
-	return t.leaf().Verify(x509.VerifyOptions{
-		DNSName: name, Intermediates: between, Roots: t.roots.Pool, CurrentTime: at,
-		KeyUsages: []x509.ExtKeyUsage{usage},
-	})
-}
 
 // judge verifies the chain as the runtime does. If that fails, it looks for
 // everything that is wrong, the problem that the runtime reports first: dates of
@@ -68,6 +28,14 @@ func (t *trial) judge() (chains [][]*x509.Certificate, problems []problem) {
 		problems = append(problems, problem{cause: f.Cause, summary: "the chain does not verify: " + classify.Redact(err.Error(), 200)})
 	}
 	problems[0].err = err
+	if t.more > 0 {
+		for i := range problems {
+			if p := &problems[i]; !dated(p.cause) && p.cause != classify.TLSHostnameMismatch && p.certainty == "" {
+				p.certainty = classify.CertaintyLikely
+				p.summary += fmt.Sprintf("; the endpoint sent %d certificates, of which the first %d were looked at", len(t.certs)+t.more, len(t.certs))
+			}
+		}
+	}
 	for i := range problems {
 		problems[i].facts = append(t.facts(), problems[i].facts...)
 	}
@@ -76,24 +44,6 @@ func (t *trial) judge() (chains [][]*x509.Certificate, problems []problem) {
 
 func root(chains [][]*x509.Certificate) *x509.Certificate {
 	return chains[0][len(chains[0])-1]
-}
-
-// dates judges the validity of one certificate of the chain.
-func (t *trial) dates(cert *x509.Certificate) []problem {
-	which := "the certificate"
-	if cert != t.leaf() {
-		which = fmt.Sprintf("the CA certificate %q of the chain", subject(cert))
-	}
-	at := t.now.UTC().Format(time.RFC3339)
-	switch {
-	case t.now.Before(cert.NotBefore):
-		return []problem{{cause: classify.TLSNotYetValid, summary: fmt.Sprintf("%s is valid from %s on, and this node's clock says %s",
-			which, cert.NotBefore.UTC().Format(time.RFC3339), at)}}
-	case t.now.After(cert.NotAfter):
-		return []problem{{cause: classify.TLSExpired, summary: fmt.Sprintf("%s expired at %s, and this node's clock says %s",
-			which, cert.NotAfter.UTC().Format(time.RFC3339), at)}}
-	}
-	return nil
 }
 
 // names judges the names of the leaf (RFC 9525: only the subject alternative
@@ -189,95 +139,4 @@ func (t *trial) trustedAt() (chains [][]*x509.Certificate, at time.Time, err err
 		}
 	}
 	return nil, time.Time{}, err
-}
-
-// weak returns the first certificate, other than a self-signed one, whose
-// signature algorithm crypto/x509 refuses.
-func (t *trial) weak() *x509.Certificate {
-	for _, cert := range t.certs {
-		switch cert.SignatureAlgorithm {
-		case x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1:
-			if !bytes.Equal(cert.RawSubject, cert.RawIssuer) {
-				return cert
-			}
-		}
-	}
-	return nil
-}
-
-// parent returns the certificate that was sent and signed cert, nil if none was.
-func (t *trial) parent(cert *x509.Certificate) *x509.Certificate {
-	for _, p := range t.certs[1:] {
-		if p != cert && bytes.Equal(p.RawSubject, cert.RawIssuer) && cert.CheckSignatureFrom(p) == nil {
-			return p
-		}
-	}
-	return nil
-}
-
-// top climbs from the leaf to the last certificate that was sent.
-func (t *trial) top() *x509.Certificate {
-	cert := t.leaf()
-	for range t.certs { // bounded: certificates may sign each other in a circle
-		p := t.parent(cert)
-		if p == nil {
-			break
-		}
-		cert = p
-	}
-	return cert
-}
-
-// selfSigned tells whether the certificate's own key signed it. An algorithm
-// that Go refuses to check is given the benefit of the doubt.
-func selfSigned(cert *x509.Certificate) bool {
-	if !bytes.Equal(cert.RawSubject, cert.RawIssuer) {
-		return false
-	}
-	var insecure x509.InsecureAlgorithmError
-	err := cert.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature)
-	return err == nil || errors.As(err, &insecure)
-}
-
-// facts are what stands in the leaf, and what it was judged by.
-func (t *trial) facts() []classify.Fact {
-	leaf := t.leaf()
-	return []classify.Fact{
-		{Key: classify.FactSubject, Value: subject(leaf)},
-		{Key: classify.FactIssuer, Value: classify.Redact(leaf.Issuer.String(), 256)},
-		{Key: classify.FactNames, Value: offered(leaf)},
-		{Key: classify.FactNotBefore, Value: leaf.NotBefore.UTC().Format(time.RFC3339)},
-		{Key: classify.FactNotAfter, Value: leaf.NotAfter.UTC().Format(time.RFC3339)},
-		{Key: classify.FactRoots, Value: t.roots.describe()},
-	}
-}
-
-func subject(cert *x509.Certificate) string { return classify.Redact(cert.Subject.String(), 256) }
-
-// offered lists the names of a certificate in one line.
-func offered(cert *x509.Certificate) string {
-	names, more := altNames(cert, 8)
-	if len(names) == 0 {
-		return "no name"
-	}
-	s := strings.Join(names, ", ")
-	if more > 0 {
-		s += fmt.Sprintf(" and %d more", more)
-	}
-	return s
-}
-
-// altNames returns at most limit DNS and IP names, and how many more there are.
-func altNames(cert *x509.Certificate, limit int) (names []string, more int) {
-	names = append(names, cert.DNSNames...)
-	for _, ip := range cert.IPAddresses {
-		names = append(names, ip.String())
-	}
-	if len(names) > limit {
-		names, more = names[:limit], len(names)-limit
-	}
-	for i, n := range names {
-		names[i] = classify.Redact(n, 255)
-	}
-	return names, more
 }

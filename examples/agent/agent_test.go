@@ -37,7 +37,38 @@ func world(t *testing.T) (w *lab.World, root string) {
 	put(t, root, "etc/resolv.conf", "nameserver 127.0.0.1\n")
 	put(t, root, "etc/hosts", "127.0.0.1 localhost "+lab.RegistryName+" "+lab.TokenName+" "+lab.BlobsName+"\n")
 	put(t, root, "etc/ssl/certs/ca-certificates.crt", string(w.AuthorityPEM()))
+	put(t, root, "proc/1/comm", "systemd\n")
+	namespaces(t, root, "1", "pid:[1]")
+	namespaces(t, root, "self", "pid:[1]")
+	kubelet(t, root, "60", "pid:[1]", "0", "/usr/bin/kubelet\x00")
 	return w, root
+}
+
+// kubelet puts the process of one into the node's tree.
+func kubelet(t *testing.T, root, pid, namespace, user, cmdline string) {
+	t.Helper()
+	put(t, root, "proc/"+pid+"/comm", "kubelet\n")
+	put(t, root, "proc/"+pid+"/cmdline", cmdline)
+	put(t, root, "proc/"+pid+"/environ", "HOME=/root\x00")
+	put(t, root, "proc/"+pid+"/stat", pid+" (kubelet) S 1 1 1 0 -1 0 1 0 0 0 1 2 0 0 20 0 9 0 "+pid+" 1 1 1\n")
+	put(t, root, "proc/"+pid+"/status", "Name:\tkubelet\nUid:"+strings.Repeat("\t"+user, 4)+"\n")
+	put(t, root, "opt/kubelet", "")
+	namespaces(t, root, pid, namespace)
+	symlink(t, "/opt/kubelet", filepath.Join(root, "proc", pid, "exe"))
+}
+
+func namespaces(t *testing.T, root, process, pidns string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "proc", process, "ns"), 0o755))
+	symlink(t, pidns, filepath.Join(root, "proc", process, "ns/pid"))
+	symlink(t, "net:[1]", filepath.Join(root, "proc", process, "ns/net"))
+}
+
+func symlink(t *testing.T, target, name string) {
+	t.Helper()
+	if err := os.Symlink(target, name); err != nil && !os.IsExist(err) {
+		t.Skip("no symbolic links here: ", err)
+	}
 }
 
 func put(t *testing.T, root, name, content string) string {
@@ -107,17 +138,17 @@ func TestOnce(t *testing.T) {
 		{"touch", []string{"-creds", creds, w.Image()}, exitOK, `"pull": "touch"`, ""},
 		{"nobody", []string{w.Image()}, exitFailed, `"identity.`, ""},
 		{"no such tag", []string{"-creds", creds, w.MissingTag()}, exitFailed, `"image.manifest-unknown"`, ""},
-		{"of another registry", []string{"-registries", "registry.corp.test, other.corp.test:5000", w.Image()}, exitSenseless, "", "not diagnosed by this agent"},
-		{"no image", nil, exitSenseless, "", "usage: agent"},
-		{"two images", []string{w.Image(), w.Image()}, exitSenseless, "", "usage: agent"},
-		{"unknown flag", []string{"-no-such-flag", w.Image()}, exitSenseless, "", "no-such-flag"},
-		{"bad reference", []string{"registry.corp.test/Team/app"}, exitSenseless, "", "registry.corp.test/Team/app"},
-		{"a reference without a usable host", []string{"registry.corp.test:99999/team/app"}, exitSenseless, "", "99999"},
-		{"bad mode", []string{"-pull", "gently", w.Image()}, exitSenseless, "", "none of touch"},
-		{"bad budget", []string{"-budget", "-1s", w.Image()}, exitSenseless, "", "budget"},
-		{"no host root", []string{"-host-root", filepath.Join(root, "gone"), w.Image()}, exitSenseless, "", "gone"},
-		{"no credentials", []string{"-creds", filepath.Join(root, "gone.json"), w.Image()}, exitSenseless, "", "gone.json"},
-		{"credentials that are none", []string{"-creds", put(t, root, "bad.json", "user:"+lab.Password), w.Image()}, exitSenseless, "", "invalid JSON"},
+		{"of another registry", []string{"-registries", "registry.corp.test, other.corp.test:5000", w.Image()}, exitInvalid, "", "not diagnosed by this agent"},
+		{"no image", nil, exitInvalid, "", "usage: agent"},
+		{"two images", []string{w.Image(), w.Image()}, exitInvalid, "", "usage: agent"},
+		{"unknown flag", []string{"-no-such-flag", w.Image()}, exitInvalid, "", "no-such-flag"},
+		{"bad reference", []string{"registry.corp.test/Team/app"}, exitInvalid, "", "registry.corp.test/Team/app"},
+		{"a reference without a usable host", []string{"registry.corp.test:99999/team/app"}, exitInvalid, "", "99999"},
+		{"bad mode", []string{"-pull", "gently", w.Image()}, exitInvalid, "", "none of touch"},
+		{"bad budget", []string{"-budget", "-1s", w.Image()}, exitInvalid, "", "budget"},
+		{"no host root", []string{"-host-root", filepath.Join(root, "gone"), w.Image()}, exitInvalid, "", "gone"},
+		{"no credentials", []string{"-creds", filepath.Join(root, "gone.json"), w.Image()}, exitInvalid, "", "gone.json"},
+		{"credentials that are none", []string{"-creds", put(t, root, "bad.json", "user:"+lab.Password), w.Image()}, exitInvalid, "", "invalid JSON"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -127,7 +158,7 @@ func TestOnce(t *testing.T) {
 			require.Contains(t, out.String(), tt.stdout)
 			require.Contains(t, errs.String(), tt.stderr)
 			noSecret(t, w, out.String(), errs.String())
-			if tt.code == exitSenseless {
+			if tt.code == exitInvalid {
 				require.Empty(t, out.String())
 				return
 			}
@@ -214,23 +245,12 @@ func TestNodeCredentials(t *testing.T) {
 	require.NoError(t, res.Err())
 	require.Contains(t, res.Vantage.Identity, "/var/lib/kubelet/config.json")
 
-	// The oldest process says where its files are; one that only has the name, in
-	// a container, says nothing.
-	if runtime.GOOS == "windows" {
-		t.Skip("no symbolic links without rights on windows")
-	}
-	process := func(pid, namespace, cmdline string) {
-		put(t, root, "proc/"+pid+"/comm", "kubelet\n")
-		put(t, root, "proc/"+pid+"/cmdline", cmdline)
-		put(t, root, "proc/"+pid+"/environ", "HOME=/root\x00")
-		require.NoError(t, os.MkdirAll(filepath.Join(root, "proc", pid, "ns"), 0o755))
-		require.NoError(t, os.Symlink(namespace, filepath.Join(root, "proc", pid, "ns/pid")))
-	}
-	process("1", "pid:[1]", "")
-	put(t, root, "proc/1/comm", "systemd\n")
-	process("30", "pid:[2]", "kubelet\x00--root-dir=/nowhere\x00")
-	process("400", "pid:[1]", "kubelet\x00--root-dir=/nowhere\x00")
-	process("77", "pid:[1]", "/usr/bin/kubelet\x00--root-dir\x00/data/kubelet\x00--image-credential-provider-config=/etc/cred.yaml\x00--image-credential-provider-bin-dir=/opt/bin\x00")
+	// Its process says where its files are; one that only has the name, in a
+	// container or of another user, says nothing.
+	require.NoError(t, os.RemoveAll(filepath.Join(root, "proc/60")))
+	kubelet(t, root, "30", "pid:[2]", "0", "kubelet\x00--root-dir=/nowhere\x00")
+	kubelet(t, root, "40", "pid:[1]", "1000", "kubelet\x00")
+	kubelet(t, root, "77", "pid:[1]", "0", "/usr/bin/kubelet\x00--root-dir\x00/data/kubelet\x00--image-credential-provider-config=/etc/cred.yaml\x00--image-credential-provider-bin-dir=/opt/bin\x00")
 	require.Equal(t, pullwalk.StatusFailed, ask().Verdict, "config.json is not in the root directory of this kubelet")
 
 	// A plugin that would give a credential is not run: then it is not known.
@@ -241,6 +261,11 @@ func TestNodeCredentials(t *testing.T) {
 	res = ask()
 	require.Equal(t, pullwalk.StatusInconclusive, res.Verdict)
 	require.Contains(t, res.Inconclusive, "corp")
+
+	kubelet(t, root, "400", "pid:[1]", "0", "kubelet\x00--root-dir=/nowhere\x00")
+	res = ask()
+	require.Equal(t, pullwalk.StatusInconclusive, res.Verdict)
+	require.Contains(t, res.Inconclusive, "kubelet (pid 400)")
 }
 
 // silent accepts connections and says nothing, so that a diagnosis hangs there.
@@ -378,7 +403,7 @@ func TestBounds(t *testing.T) {
 // An agent that cannot see its node says so when it starts, not at each question.
 func TestServeNothing(t *testing.T) {
 	var out, errs bytes.Buffer
-	require.Equal(t, exitSenseless, run(t.Context(), []string{"-host-root", filepath.Join(t.TempDir(), "gone")}, &out, &errs))
+	require.Equal(t, exitInvalid, run(t.Context(), []string{"-host-root", filepath.Join(t.TempDir(), "gone")}, &out, &errs))
 	require.Contains(t, errs.String(), "gone")
 
 	ctx, cancel := context.WithCancel(t.Context())

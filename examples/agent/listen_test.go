@@ -82,7 +82,7 @@ func TestToken(t *testing.T) {
 		var refused *agentclient.StatusError
 		require.ErrorAs(t, ask(wrong), &refused)
 		require.Equal(t, http.StatusUnauthorized, refused.Code)
-		require.False(t, refused.Busy() || refused.Senseless())
+		require.False(t, refused.Busy() || refused.Invalid())
 	}
 	require.NotContains(t, agent.log.String(), token)
 

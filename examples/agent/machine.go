@@ -20,8 +20,8 @@ type machine struct {
 	registries []string // whose images are diagnosed; nil = all
 }
 
-// senseless is a question that no node could answer.
-type senseless struct{ error }
+// invalidQuestion is one that no node could answer.
+type invalidQuestion struct{ error }
 
 // unwelcome is a question that this agent may not answer.
 type unwelcome struct{ error }
@@ -29,7 +29,7 @@ type unwelcome struct{ error }
 // diagnose answers a request: one result per image, in their order.
 func (m machine) diagnose(ctx context.Context, req agentclient.Request) ([]*pullwalk.Result, error) {
 	if err := req.Check(); err != nil {
-		return nil, senseless{err}
+		return nil, invalidQuestion{err}
 	}
 	for _, image := range req.Images {
 		if err := m.allowed(image); err != nil {
@@ -39,7 +39,7 @@ func (m machine) diagnose(ctx context.Context, req agentclient.Request) ([]*pull
 	ctx, cancel := context.WithTimeout(ctx, req.Budget())
 	defer cancel()
 	opts := &pullwalk.Options{
-		Node: m.view(), Keychain: m.keychain(req.PullSecrets), Pull: req.Pull, Events: req.Events,
+		Node: m.view(), Keychain: podSecrets(req.PullSecrets), NodeCredentials: true, Pull: req.Pull, Events: req.Events,
 		Budget: req.Budget(), UserAgent: "pullwalk-agent",
 	}
 	results, err := pullwalk.DiagnoseAll(ctx, req.Images, opts)
@@ -47,7 +47,7 @@ func (m machine) diagnose(ctx context.Context, req agentclient.Request) ([]*pull
 		if unseen := m.seen(); unseen != nil {
 			return nil, unseen
 		}
-		return nil, senseless{err}
+		return nil, invalidQuestion{err}
 	}
 	return results, nil
 }
@@ -75,7 +75,7 @@ func (m machine) view() pullwalk.Node {
 func (m machine) allowed(image string) error {
 	ref, err := endpoints.ParseReference(image)
 	if err != nil {
-		return senseless{err}
+		return invalidQuestion{err}
 	}
 	if m.registries != nil && !slices.Contains(m.registries, ref.Registry) {
 		return unwelcome{fmt.Errorf("images of %s are not diagnosed by this agent", classify.Redact(ref.Registry, 200))}
@@ -83,11 +83,11 @@ func (m machine) allowed(image string) error {
 	return nil
 }
 
-// keychain is what the kubelet of this node would offer: the pod's secrets, which
-// the request brings, then the node's own. Credential provider plugins are judged
-// and not run: where one would decide, the result is inconclusive and says so.
-func (m machine) keychain(secrets []agentclient.PullSecret) *tlsauth.Kubelet {
-	k := m.kubelet()
+// podSecrets are the pod's, which the request brings. The kubelet offers the node's
+// own after them, [pullwalk.Options.NodeCredentials]. Credential provider plugins are
+// judged and not run: where one would decide, the result is inconclusive and says so.
+func podSecrets(secrets []agentclient.PullSecret) *tlsauth.Kubelet {
+	k := &tlsauth.Kubelet{}
 	for _, s := range secrets {
 		k.Secrets = append(k.Secrets, tlsauth.PullSecret{Name: s.Name, Type: s.Type, Data: s.Data, Missing: s.Missing})
 	}

@@ -31,7 +31,7 @@ import (
 const (
 	exitOK           = 0
 	exitFailed       = 1
-	exitSenseless    = 2
+	exitInvalid    = 2
 	exitInconclusive = 3
 )
 
@@ -71,10 +71,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		return exitSenseless
+		return exitInvalid
 	case *once != (flags.NArg() == 1) || flags.NArg() > 1 || *concurrent < 1:
 		flags.Usage()
-		return exitSenseless
+		return exitInvalid
 	}
 	m := machine{hostRoot: *hostRoot, node: *node}
 	for host := range strings.SplitSeq(*registries, ",") {
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if !*once {
 		if err := serve(ctx, m, l, *concurrent, stderr); err != nil {
 			fmt.Fprintln(stderr, "agent:", err)
-			return exitSenseless
+			return exitInvalid
 		}
 		return exitOK
 	}
@@ -101,22 +101,22 @@ func printOne(ctx context.Context, m machine, image string, pull pullwalk.PullMo
 	if creds != "" {
 		data, err := os.ReadFile(creds)
 		if err != nil {
-			return exitSenseless, err
+			return exitInvalid, err
 		}
 		if _, err := tlsauth.DockerConfig(data); err != nil { // a kubelet would stop the pull
-			return exitSenseless, fmt.Errorf("%s: %w", creds, err)
+			return exitInvalid, fmt.Errorf("%s: %w", creds, err)
 		}
 		req.PullSecrets = []agentclient.PullSecret{{Name: creds, Data: data}}
 	}
 	results, err := m.diagnose(ctx, req)
 	if err != nil {
-		return exitSenseless, err
+		return exitInvalid, err
 	}
 	enc := json.NewEncoder(stdout)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(results[0]); err != nil {
-		return exitSenseless, err
+		return exitInvalid, err
 	}
 	switch results[0].Verdict {
 	case pullwalk.StatusOK, pullwalk.StatusDegraded:

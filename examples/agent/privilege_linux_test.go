@@ -46,6 +46,12 @@ const node = `
 set -e
 mount --make-rprivate /
 mount -t proc proc /proc
+if [ -n "$ATTACK" ]; then # a user without rights, before the runtime starts
+	HTTPS_PROXY=http://127.0.0.1:8 setpriv --reuid=65534 --regid=65534 --clear-groups ./containerd 600 &
+	until [ "$(cat /proc/$!/comm)" = containerd ]; do kill -0 $!; done
+	HOME=$PWD setpriv --reuid=65534 --regid=65534 --clear-groups ./kubelet 600 &
+	until [ "$(cat /proc/$!/comm)" = kubelet ]; do kill -0 $!; done
+fi
 HTTPS_PROXY=http://127.0.0.1:9 ./containerd 600 &
 until [ "$(cat /proc/$!/comm)" = containerd ]; do kill -0 $!; done
 unshare --pid --mount --fork sh -e -c '
@@ -78,11 +84,13 @@ func TestLeastPrivilege(t *testing.T) {
 	program, err := os.ReadFile(sleep)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "containerd"), program, 0o755))
-	look := func(capabilities string) (code int, stdout, stderr string) {
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kubelet"), program, 0o755))
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o711)) // the other user has to reach it
+	look := func(capabilities string, more ...string) (code int, stdout, stderr string) {
 		var out, errs bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), "unshare", "--pid", "--mount", "--fork", "sh", "-c", node)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
-		cmd.Env = append(os.Environ(), "CAPS="+capabilities)
+		cmd.Env = append(append(os.Environ(), "CAPS="+capabilities), more...)
 		_ = cmd.Run()
 		return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 	}
@@ -96,7 +104,19 @@ func TestLeastPrivilege(t *testing.T) {
 	require.Equal(t, "/etc/resolv.conf", res.Vantage.ResolverFile)
 	require.NotEqual(t, "other", res.Vantage.NetworkNamespace)
 
+	// Another user's containerd, which is older, and his kubelet decide nothing.
+	code, stdout, stderr = look(",+sys_ptrace", "ATTACK=1")
+	require.Equal(t, exitFailed, code, "%s %s", stdout, stderr)
+	var attacked pullwalk.Result
+	require.NoError(t, json.Unmarshal([]byte(stdout), &attacked))
+	require.Equal(t, "containerd", attacked.Vantage.Runtime)
+	require.Greater(t, attacked.Vantage.RuntimePID, res.Vantage.RuntimePID, "the second of that name")
+	require.Contains(t, attacked.Vantage.Proxy, "environment of containerd")
+	require.Contains(t, stdout, "127.0.0.1:9")
+	require.NotContains(t, stdout, "127.0.0.1:8")
+	require.NotContains(t, attacked.Vantage.Identity, dir)
+
 	code, stdout, stderr = look("")
-	require.Equal(t, exitSenseless, code, "%s %s", stdout, stderr)
+	require.Equal(t, exitInvalid, code, "%s %s", stdout, stderr)
 	require.True(t, strings.Contains(stderr, "permission denied"), stderr)
 }

@@ -171,7 +171,7 @@ func (h *handler) diagnose(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		code := http.StatusInternalServerError
 		switch {
-		case errors.As(err, &senseless{}):
+		case errors.As(err, &invalidQuestion{}):
 			code = http.StatusBadRequest
 		case errors.As(err, &unwelcome{}):
 			code = http.StatusForbidden

@@ -186,7 +186,7 @@ func (b Backend) try(ctx context.Context, host string, at netip.AddrPort, tree f
 	if b.Plain {
 		return a
 	}
-	verified, err := (&tlsauth.Checker{FS: tree, Limit: limit}).CheckTLS(ctx, at, host)
+	verified, err := (&tlsauth.Checker{FS: tree, Limit: limit, DialSegments: reach.System{}.DialSegment}).CheckTLS(ctx, at, host)
 	if err != nil {
 		a.TLS, a.unknown = "unknown", err.Error()
 		return a

@@ -49,7 +49,7 @@ func blame(err error) (p problem, ofQuestion bool) {
 		if refused.Code == http.StatusMisdirectedRequest {
 			p.reason = reasonUnreachable // somebody else's agent has the address
 		}
-		return p, refused.Senseless()
+		return p, refused.Invalid()
 	case errors.Is(err, agentclient.ErrAnswer):
 		p.reason = reasonUnusable
 		return p, true

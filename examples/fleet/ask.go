@@ -211,7 +211,7 @@ func ownLabels(labels []pullwalk.Label, pool, node string) []pullwalk.Label {
 // concernsImage says whether the same agent may answer for another image.
 func concernsImage(err error) bool {
 	refused := (*agentclient.StatusError)(nil)
-	return errors.Is(err, agentclient.ErrAnswer) || errors.As(err, &refused) && refused.Senseless()
+	return errors.Is(err, agentclient.ErrAnswer) || errors.As(err, &refused) && refused.Invalid()
 }
 
 // reasonOf is why there is no answer, in words that say what to do where there is

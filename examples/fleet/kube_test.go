@@ -93,7 +93,7 @@ func TestOnARealCluster(t *testing.T) {
 
 	for _, kind := range []string{"statefulset", "daemonset", "job", "cronjob", "pod"} {
 		code, _, progress = call(ctx, fleet, a.args(t, "-workload", kind+"/none")...)
-		require.Equal(t, exitSenseless, code, progress)
+		require.Equal(t, exitInvalid, code, progress)
 		require.Contains(t, progress, "not found", "that it does not exist is told to those alone who may read it")
 	}
 

@@ -31,10 +31,10 @@ func look(ctx context.Context, s settings, c kubernetes.Interface, agents asker,
 		rep.Notes = append(rep.Notes, "the images of the workload were not asked for, only those of -image")
 	}
 	if len(images) == 0 {
-		return nil, senseless{fmt.Errorf("%v pulls no image", w)}
+		return nil, invalidQuestion{fmt.Errorf("%v pulls no image", w)}
 	}
 	if err := checkImages(images); err != nil {
-		return nil, senseless{fmt.Errorf("%v: %w", w, err)}
+		return nil, invalidQuestion{fmt.Errorf("%v: %w", w, err)}
 	}
 	nodes, err := listNodes(ctx, c)
 	if err != nil {

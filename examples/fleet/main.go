@@ -31,7 +31,7 @@ import (
 const (
 	exitProved    = 0
 	exitFailed    = 1
-	exitSenseless = 2
+	exitInvalid = 2
 	exitOpen      = 3
 )
 
@@ -161,17 +161,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, connect c
 	}
 	if err != nil {
 		complain(err)
-		return exitSenseless
+		return exitInvalid
 	}
 	agents, err := s.client()
 	if err != nil {
 		complain(err)
-		return exitSenseless
+		return exitInvalid
 	}
 	cluster, namespace, err := connect(s.kubeconfig, s.cluster)
 	if err != nil {
 		complain(err)
-		return exitSenseless
+		return exitInvalid
 	}
 	if s.namespace == "" {
 		s.namespace = namespace
@@ -184,9 +184,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, connect c
 	progress := func(line string) { fmt.Fprintln(stderr, line) }
 	rep, err := look(ctx, s, cluster, agents, progress)
 	switch {
-	case errors.As(err, new(senseless)) || apierrors.IsNotFound(err):
+	case errors.As(err, new(invalidQuestion)) || apierrors.IsNotFound(err):
 		complain(err)
-		return exitSenseless
+		return exitInvalid
 	case err != nil:
 		complain(fmt.Errorf("%s %s/%s is not known: %s", s.namespace, s.kind, s.name, apiError(err)))
 		return exitOpen
@@ -209,5 +209,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, connect c
 	return exitOpen
 }
 
-// senseless is a question that no cluster could answer.
-type senseless struct{ error }
+// invalidQuestion is one that no cluster could answer.
+type invalidQuestion struct{ error }

@@ -164,7 +164,7 @@ func TestWhatIsNotKnownIsOpen(t *testing.T) {
 // unwrapped undoes the line breaks of a table.
 func unwrapped(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func TestSenselessQuestions(t *testing.T) {
+func TestInvalidQuestions(t *testing.T) {
 	a := newAgents(t, honest)
 	good := a.args(t)
 	tests := []struct {
@@ -188,7 +188,7 @@ func TestSenselessQuestions(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			code, out, progress := call(t.Context(), cluster(newDeployment(nil), newNode("w1", "web")), test.args...)
-			require.Equal(t, exitSenseless, code, progress)
+			require.Equal(t, exitInvalid, code, progress)
 			require.Contains(t, progress, test.want)
 			require.Empty(t, out)
 			require.NotContains(t, progress, token)
@@ -210,7 +210,7 @@ func TestWorkloadsThatMakeNoSense(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, progress := call(t.Context(), cluster(newDeployment(pod), newNode("w1", "web")), a.args(t)...)
-			require.Equal(t, exitSenseless, code, out+progress)
+			require.Equal(t, exitInvalid, code, out+progress)
 			require.Contains(t, progress, "fleet: deployment/app in shop")
 		})
 	}
@@ -314,5 +314,5 @@ func TestClusterThatDoesNotAnswer(t *testing.T) {
 	code = run(t.Context(), a.args(t), io.Discard, io.Discard, func(string, string) (kubernetes.Interface, string, error) {
 		return nil, "", errors.New("no configuration has been provided")
 	})
-	require.Equal(t, exitSenseless, code)
+	require.Equal(t, exitInvalid, code)
 }

@@ -28,7 +28,7 @@ import (
 const (
 	exitOK           = 0
 	exitFailed       = 1
-	exitSenseless    = 2
+	exitInvalid    = 2
 	exitInconclusive = 3
 )
 
@@ -58,25 +58,26 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		events   = flags.String("events", "", "`file` with what the cluster reported: kubectl describe, kubectl get events -o json, or plain lines; - is standard input")
 		budget   = flags.Duration("budget", 0, "limit for the whole diagnosis (default 60s, with -complete 5m)")
 		platform = flags.String("platform", "", "os/architecture[/variant] (default: linux, and this machine's architecture)")
+		explain  = flags.Bool("explain", false, "print behind the report what was decided about what was seen, rule by rule")
 		quiet    = flags.Bool("quiet", false, "no progress on standard error")
 	)
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
 	case err != nil:
-		return exitSenseless
+		return exitInvalid
 	case flags.NArg() != 1:
 		flags.Usage()
-		return exitSenseless
+		return exitInvalid
 	}
 	opts := &pullwalk.Options{Budget: *budget, Platform: *platform, NodeCredentials: *nodeOwn, RunPlugins: *plugins}
 	switch {
 	case *complete && *connect:
 		fmt.Fprintln(stderr, "probe: -complete and -connect exclude each other")
-		return exitSenseless
+		return exitInvalid
 	case *asJSON && *asMD:
 		fmt.Fprintln(stderr, "probe: -json and -markdown exclude each other")
-		return exitSenseless
+		return exitInvalid
 	case *complete:
 		opts.Pull = pullwalk.Complete
 	case *connect:
@@ -92,11 +93,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	res, err := diagnose(ctx, flags.Arg(0), *creds, *events, opts)
 	if err != nil {
 		fmt.Fprintln(stderr, "probe:", err)
-		return exitSenseless
+		return exitInvalid
 	}
 	if err := print(stdout, res, *asJSON, *asMD); err != nil {
 		fmt.Fprintln(stderr, "probe:", err)
-		return exitSenseless
+		return exitInvalid
+	}
+	if *explain && !*asJSON { // JSON has them
+		for _, d := range res.Decisions {
+			fmt.Fprintln(stdout, decisionLine(d))
+		}
 	}
 	switch res.Verdict {
 	case pullwalk.StatusOK, pullwalk.StatusDegraded:
@@ -157,6 +163,15 @@ func print(w io.Writer, res *pullwalk.Result, asJSON, asMarkdown bool) error {
 	}
 	_, err := io.WriteString(w, res.String())
 	return err
+}
+
+// decisionLine is one decision as a line of text.
+func decisionLine(d pullwalk.Decision) string {
+	change := d.To
+	if d.From != "" {
+		change = d.From + " -> " + d.To
+	}
+	return fmt.Sprintf("  %s: %s: %s: %s", d.Rule, d.Subject, change, d.Why)
 }
 
 // stepLine is one step as a line of progress.

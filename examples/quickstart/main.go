@@ -3,14 +3,17 @@
 //
 // It needs nothing but Go: it starts a private registry on the loopback
 // interface (registry, token server, blob host, DNS server, private CA), proves a
-// complete pull, breaks one thing, diagnoses, heals, and goes on. It exits
-// non-zero if any diagnosis is not the truth.
+// complete pull, breaks one thing, diagnoses, heals, and goes on. With -break NAME it
+// breaks that one thing and prints the whole report. It exits non-zero if any
+// diagnosis is not the truth.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -22,7 +25,9 @@ import (
 )
 
 func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
+	only := flag.String("break", "", "break only this, and print the whole report; \"list\" = the names")
+	flag.Parse()
+	if err := run(context.Background(), os.Stdout, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(1)
 	}
@@ -30,6 +35,7 @@ func main() {
 
 // broken is one way to break the world, and the truth about it.
 type broken struct {
+	name  string // for -break
 	what  string
 	fault lab.Fault // nil: what is wrong is in the question, see image and password
 	image string    // "" = the world's
@@ -40,7 +46,7 @@ type broken struct {
 	host  string
 }
 
-func run(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, out io.Writer, only string) error {
 	w, err := lab.New(lab.Options{})
 	if err != nil {
 		return err
@@ -49,7 +55,41 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer w.Close()
+	if only != "" {
+		return showOne(ctx, out, w, only)
+	}
+	return showAll(ctx, out, w)
+}
 
+// showOne breaks one thing and prints the whole report.
+func showOne(ctx context.Context, out io.Writer, w *lab.World, name string) error {
+	var names []string
+	for _, b := range scenarios(w) {
+		names = append(names, b.name)
+		if b.name != name {
+			continue
+		}
+		if b.fault != nil {
+			w.Break(b.fault)
+		}
+		res, err := diagnose(ctx, w, b, pullwalk.Complete)
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(out, res)
+		if !b.truth(res) {
+			return fmt.Errorf("the truth is %s at %s", b.cause, b.host)
+		}
+		return nil
+	}
+	if name == "list" {
+		fmt.Fprintln(out, strings.Join(names, "\n"))
+		return nil
+	}
+	return fmt.Errorf("want one of %s, got %q", strings.Join(names, ", "), name)
+}
+
+func showAll(ctx context.Context, out io.Writer, w *lab.World) error {
 	fmt.Fprintln(out, "A pull that works: every layer is downloaded and every digest checked.")
 	res, err := diagnose(ctx, w, broken{}, pullwalk.Complete)
 	if err != nil {
@@ -89,16 +129,16 @@ func run(ctx context.Context, out io.Writer) error {
 func scenarios(w *lab.World) []broken {
 	registry, token, blobs := w.Registry.Address(), w.Token.Address(), w.Blobs.Address()
 	return []broken{
-		{what: "the registry's name does not exist", fault: lab.NoSuchName(w.Registry), layer: classify.LayerDNS, cause: classify.DNSNXDOMAIN, host: w.Registry.Name},
-		{what: "the registry refuses connections", fault: lab.Refused(w.Registry), layer: classify.LayerEndpoint, cause: classify.EndpointConnectionRefused, host: registry},
-		{what: "the token server accepts and never answers", fault: lab.Silent(w.Token), layer: classify.LayerEndpoint, cause: classify.EndpointTLSHandshakeTimeout, host: token},
-		{what: "the blob host is gone, the manifest answers", fault: lab.Refused(w.Blobs), layer: classify.LayerEndpoint, cause: classify.EndpointConnectionRefused, host: blobs},
-		{what: "the registry's certificate is of a CA that the node does not trust", fault: lab.UntrustedCA(w.Registry), layer: classify.LayerTLS, cause: classify.TLSUnknownAuthority, host: registry},
-		{what: "the blob host's certificate is for another name", fault: lab.WrongName(w.Blobs), layer: classify.LayerTLS, cause: classify.TLSHostnameMismatch, host: blobs},
-		{what: "the password is wrong", pass: "not-the-password", layer: classify.LayerIdentity, cause: classify.IdentityBadCredentials, host: token},
-		{what: "the token does not carry the right to pull", fault: lab.TokenWithoutRight(), layer: classify.LayerIdentity, cause: classify.IdentityInsufficientScope, host: token},
-		{what: "the tag does not exist", image: w.MissingTag(), layer: classify.LayerImage, cause: classify.ImageManifestUnknown, host: registry},
-		{what: "a layer's bytes are not what its digest says", fault: lab.CorruptLayer(1), layer: classify.LayerImage, cause: classify.ImageDigestMismatch, host: blobs},
+		{name: "no-such-name", what: "the registry's name does not exist", fault: lab.NoSuchName(w.Registry), layer: classify.LayerDNS, cause: classify.DNSNXDOMAIN, host: w.Registry.Name},
+		{name: "refused", what: "the registry refuses connections", fault: lab.Refused(w.Registry), layer: classify.LayerEndpoint, cause: classify.EndpointConnectionRefused, host: registry},
+		{name: "silent-token-server", what: "the token server accepts and never answers", fault: lab.Silent(w.Token), layer: classify.LayerEndpoint, cause: classify.EndpointTLSHandshakeTimeout, host: token},
+		{name: "blob-host-gone", what: "the blob host is gone, the manifest answers", fault: lab.Refused(w.Blobs), layer: classify.LayerEndpoint, cause: classify.EndpointConnectionRefused, host: blobs},
+		{name: "unknown-ca", what: "the registry's certificate is of a CA that the node does not trust", fault: lab.UntrustedCA(w.Registry), layer: classify.LayerTLS, cause: classify.TLSUnknownAuthority, host: registry},
+		{name: "wrong-name", what: "the blob host's certificate is for another name", fault: lab.WrongName(w.Blobs), layer: classify.LayerTLS, cause: classify.TLSHostnameMismatch, host: blobs},
+		{name: "wrong-password", what: "the password is wrong", pass: "not-the-password", layer: classify.LayerIdentity, cause: classify.IdentityBadCredentials, host: token},
+		{name: "no-right", what: "the token does not carry the right to pull", fault: lab.TokenWithoutRight(), layer: classify.LayerIdentity, cause: classify.IdentityInsufficientScope, host: token},
+		{name: "no-such-tag", what: "the tag does not exist", image: w.MissingTag(), layer: classify.LayerImage, cause: classify.ImageManifestUnknown, host: registry},
+		{name: "corrupt-layer", what: "a layer's bytes are not what its digest says", fault: lab.CorruptLayer(1), layer: classify.LayerImage, cause: classify.ImageDigestMismatch, host: blobs},
 	}
 }
 
@@ -127,6 +167,8 @@ func diagnose(ctx context.Context, w *lab.World, b broken, mode pullwalk.PullMod
 		Keychain: keychain,
 		Platform: "linux/amd64",
 		Pull:     mode,
+		// The world lies on loopback, which would be odd for a registry elsewhere.
+		Expect: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		// A host that accepts and never answers is given two seconds here, so that
 		// the show goes on; the default is what the runtimes wait.
 		Limits: pullwalk.Limits{TLS: 2 * time.Second},

@@ -2,8 +2,10 @@ package noderuntime
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,6 +64,8 @@ type Kubelet struct {
 	Environ map[string]string
 	// SameFiles says that it was seen to share the mount namespace of this process.
 	SameFiles bool
+	// Rivals names the other kubelets, which were started in another way; nil = none.
+	Rivals []string
 }
 
 // rancherProviders is where k3s and RKE2 look for credential providers unless
@@ -73,17 +77,25 @@ const rancherProviders = "/var/lib/rancher/credentialprovider"
 func FindKubelet(tree fs.FS) (Kubelet, bool) {
 	found := processes(tree)
 	for _, name := range []string{kubeletName, "k3s-server", "k3s-agent"} {
+		var best Kubelet
 		for _, p := range found {
-			args := p.args(tree)
-			if p.name != name || args == nil {
+			if p.name != name || p.args == nil {
 				continue
 			}
+			k := Kubelet{PID: p.pid, Args: p.args, Environ: p.environ}
 			if name != kubeletName {
-				args = innerArgs(tree, args)
+				k.Args = innerArgs(tree, p.args)
 			}
-			pid := strconv.Itoa(p.pid)
-			own := namespace(tree, "self", "mnt")
-			return Kubelet{p.pid, args, environ(tree, pid), own != "" && own == namespace(tree, pid, "mnt")}, true
+			switch own := namespace(tree, "self", "mnt"); {
+			case best.PID == 0:
+				k.SameFiles = own != "" && own == namespace(tree, strconv.Itoa(p.pid), "mnt")
+				best = k
+			case !slices.Equal(k.Args, best.Args) || k.Environ["HOME"] != best.Environ["HOME"]:
+				best.Rivals = append(best.Rivals, fmt.Sprintf("%s (pid %d)", name, p.pid))
+			}
+		}
+		if best.PID != 0 {
+			return best, true
 		}
 	}
 	return Kubelet{}, false

@@ -5,13 +5,17 @@ package noderuntime
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pullwalk/pullwalk/internal/nodefs"
 )
 
 // Runtime is a container runtime's process.
@@ -30,6 +34,45 @@ type Runtime struct {
 	// Version is the program's own, as its build says, GoVersion that of the Go it
 	// was built with, GODEBUG the defaults it was built with; "" = not known.
 	Version, GoVersion, GODEBUG string
+	// Rivals names the other processes that could as well be the one that pulls, and
+	// were started in another way; nil = none.
+	Rivals []string
+
+	id identity
+}
+
+// String names the process, and no value of its environment.
+func (r Runtime) String() string {
+	if r.ConfigFile == "" {
+		return fmt.Sprintf("%s (pid %d)", r.Name, r.PID)
+	}
+	return fmt.Sprintf("%s (pid %d, configuration %s)", r.Name, r.PID, r.ConfigFile)
+}
+
+// GoString keeps %#v from printing the environment.
+func (r Runtime) GoString() string { return r.String() }
+
+// like reports whether both would make the same pull.
+func (r Runtime) like(o Runtime) bool {
+	for _, name := range []string{
+		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "REQUEST_METHOD",
+	} {
+		if r.Environ[name] != o.Environ[name] {
+			return false
+		}
+	}
+	return r.Name == o.Name && r.ConfigFile == o.ConfigFile && r.id.program == o.id.program
+}
+
+// Root is the file tree that the process sees, below the node's tree at root. It
+// is an error if the process is another one by now.
+func (r Runtime) Root(tree fs.FS, root string) (*nodefs.FS, error) {
+	own, err := nodefs.New(filepath.Join(root, "proc", strconv.Itoa(r.PID), "root"))
+	if err == nil && !r.id.holds(tree, r.PID) {
+		return nil, fmt.Errorf("process %d is not %s any more", r.PID, r.Name)
+	}
+	return own, err
 }
 
 // names are the process names (/proc/PID/comm) that pull images, the ones that
@@ -42,8 +85,10 @@ const maxEnviron = 1 << 20
 // Find looks for a runtime in the proc directory of tree that shares the network
 // namespace of this process, because a machine may run several, and the process
 // namespace of process 1 where that can be read, because any container may run a
-// program of that name. The runtime that the kubelet names comes first, else one
-// that a kubelet talks to; of equals the lowest process number wins. A containerd
+// program of that name. It is a process of root, or of the user of this process,
+// with a program that no other user can change: a name alone is anybody's. The
+// runtime that the kubelet names comes first, else one that a kubelet talks to; of
+// equals the lowest process number wins, and Rivals names the others. A containerd
 // that dockerd started for itself pulls nothing, and is none. It reports false if
 // there is no runtime, or if the processes cannot be seen, which takes the rights
 // of a debugger (proc_pid_ns(5)).
@@ -54,33 +99,36 @@ func Find(tree fs.FS) (Runtime, bool) { return FindNamed(tree, "") }
 func FindNamed(tree fs.FS, name string) (Runtime, bool) {
 	found := processes(tree)
 	var kubelet []string
-	for _, p := range found {
-		if p.name == kubeletName {
-			kubelet = p.args(tree)
-			break
-		}
+	if i := slices.IndexFunc(found, func(p process) bool { return p.name == kubeletName }); i >= 0 {
+		kubelet = found[i].args
 	}
 	asked := askedByKubelet(tree, kubelet)
-	best, rank := Runtime{}, len(names)
+	var best []Runtime // of the same rank
+	rank := len(names)
 	for _, p := range found {
 		i := rankOf(p.name, asked)
-		if i == unranked || i > rank || i == rank && best.PID != 0 {
+		config := configFile(p.args)
+		if i == unranked || i > rank || ofDocker(p.name, config) || !answersTo(p.name, config, name) {
 			continue
 		}
-		config := configFile(p.args(tree))
-		if ofDocker(p.name, config) || !answersTo(p.name, config, name) {
-			continue
+		if i < rank {
+			best, rank = nil, i
 		}
-		best, rank = Runtime{Name: known(p.name), PID: p.pid, ConfigFile: config}, i
+		best = append(best, Runtime{Name: known(p.name), PID: p.pid, ConfigFile: config, Environ: p.environ, id: p.id})
 	}
-	if best.PID == 0 {
+	if len(best) == 0 {
 		return Runtime{}, false
 	}
-	pid := strconv.Itoa(best.PID)
-	best.Environ = environ(tree, pid)
-	best.GoVersion, best.Version, best.GODEBUG = build(tree, pid)
-	best.Started = started(tree, pid, time.Now())
-	return best, true
+	r := best[0]
+	for _, other := range best[1:] {
+		if !r.like(other) {
+			r.Rivals = append(r.Rivals, other.String())
+		}
+	}
+	pid := strconv.Itoa(r.PID)
+	r.GoVersion, r.Version, r.GODEBUG = build(tree, pid)
+	r.Started = started(tree, pid, time.Now())
+	return r, r.id.holds(tree, r.PID)
 }
 
 // ofDocker recognises the containerd that dockerd keeps for running containers:

@@ -1,6 +1,7 @@
 package noderuntime
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -39,6 +41,17 @@ func add(tree fstest.MapFS, pid int, comm, net, pidns, environ string) {
 	tree[dir+"/environ"] = &fstest.MapFile{Data: []byte(environ)}
 	tree[dir+"/ns/net"] = link(net)
 	tree[dir+"/ns/pid"] = link(pidns)
+	belongsTo(tree, pid, 0)
+}
+
+// belongsTo makes the process one of a user, started at the tick of its number, with
+// a program of its name.
+func belongsTo(tree fstest.MapFS, pid, uid int) {
+	dir := "proc/" + strconv.Itoa(pid)
+	tree[dir+"/status"] = &fstest.MapFile{Data: fmt.Appendf(nil, "Name:\tx\nUid:\t%d\t%d\t%d\t%d\nGid:\t0\t0\t0\t0\n", uid, uid, uid, uid)}
+	tree[dir+"/stat"] = &fstest.MapFile{Data: fmt.Appendf(nil, "%d (x) S 1 1 1 0 -1 0 1 0 0 0 1 2 0 0 20 0 9 0 %d 1 1 1\n", pid, pid)}
+	tree[dir+"/exe"] = link("/usr/bin/program")
+	tree["usr/bin/program"] = &fstest.MapFile{Mode: 0o755}
 }
 
 func TestFind(t *testing.T) {
@@ -66,6 +79,16 @@ func TestFind(t *testing.T) {
 			add(tree, 1000, "containerd", hostNet, firstPID, "A=1")
 			add(tree, 90, "containerd", hostNet, firstPID, "A=2")
 		}, Runtime{Name: "containerd", PID: 90, Environ: env("A", "2")}, false},
+		"two that go other ways": {func(tree fstest.MapFS) {
+			add(tree, 1000, "containerd", hostNet, firstPID, "HTTPS_PROXY=http://p:1")
+			add(tree, 90, "containerd", hostNet, firstPID, "")
+			add(tree, 80, "dockerd", hostNet, firstPID, "")
+			add(tree, 70, "containerd", hostNet, firstPID, "")
+			tree["proc/70/cmdline"] = &fstest.MapFile{Data: []byte("containerd\x00-c\x00/etc/other.toml\x00")}
+		}, Runtime{
+			Name: "containerd", PID: 70, Environ: map[string]string{}, ConfigFile: "/etc/other.toml",
+			Rivals: []string{"containerd (pid 90)", "containerd (pid 1000)"},
+		}, false},
 		"another network": {func(tree fstest.MapFS) { add(tree, 812, "containerd", podNet, firstPID, "") }, Runtime{}, true},
 		"the nearer one": {func(tree fstest.MapFS) {
 			add(tree, 50, "containerd", podNet, firstPID, "")
@@ -119,6 +142,8 @@ func TestFind(t *testing.T) {
 			tt.change(tree)
 			got, ok := Find(tree)
 			assert.Equal(t, !tt.none, ok)
+			assert.Equal(t, tt.none, got.Started.IsZero())
+			got.id, got.Started = identity{}, time.Time{}
 			assert.Equal(t, tt.want, got)
 		})
 	}

@@ -49,9 +49,72 @@ func TestRun(t *testing.T) {
 		})
 	}
 	_, err := Run(t.Context(), "plugin", nil, nil, nil)
-	require.ErrorContains(t, err, "no absolute path")
+	require.ErrorContains(t, err, "want an absolute path")
 	_, err = Run(t.Context(), filepath.Join(t.TempDir(), "gone"), nil, nil, nil)
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// Whoever can change the file, or put another one in its place, would be run.
+func TestOnlyWhatNobodyElseCanChangeRuns(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(t *testing.T, dir, file string) error{
+		"the file is writable":      func(_ *testing.T, _, file string) error { return os.Chmod(file, 0o777) },
+		"the directory is writable": func(_ *testing.T, dir, _ string) error { return os.Chmod(dir, 0o777) },
+		"the file is another user's": func(t *testing.T, _, file string) error {
+			return chown(t, file)
+		},
+		"the directory is another user's": func(t *testing.T, dir, _ string) error { return chown(t, dir) },
+		"the link is another user's": func(t *testing.T, dir, file string) error {
+			if err := os.Rename(file, dir+"/real"); err != nil {
+				return err
+			}
+			if err := os.Symlink("real", file); err != nil {
+				return err
+			}
+			return chown(t, file)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := script(t, "echo run")
+			_, err := Run(t.Context(), file, nil, nil, nil)
+			require.NoError(t, err)
+			require.NoError(t, change(t, filepath.Dir(file), file))
+			out, err := Run(t.Context(), file, nil, nil, nil)
+			require.Error(t, err)
+			require.Regexp(t, "can be written by others|belongs to user", err.Error())
+			require.Empty(t, out)
+		})
+	}
+	_, err := Run(t.Context(), filepath.Dir(script(t, "")), nil, nil, nil)
+	require.ErrorContains(t, err, "want a program")
+}
+
+func chown(t *testing.T, name string) error {
+	if os.Getuid() != 0 {
+		t.Skip("not root: no files of another user")
+	}
+	return os.Lchown(name, 65534, 65534)
+}
+
+// A program that has several names hears by which it is called.
+func TestTheNameOfALink(t *testing.T) {
+	t.Parallel()
+	file := script(t, "echo $0")
+	link := filepath.Join(filepath.Dir(file), "other")
+	require.NoError(t, os.Symlink("plugin", link))
+	out, err := Run(t.Context(), link, nil, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, link+"\n", string(out))
+}
+
+func TestInherited(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, []string{"AWS_REGION=west", "HOME=/root", "HTTPS_PROXY=http://p:1", "PATH=/bin"}, Inherited(map[string]string{
+		"PATH": "/bin", "HOME": "/root", "HTTPS_PROXY": "http://p:1", "AWS_REGION": "west",
+		"LD_PRELOAD": "/tmp/evil.so", "LD_LIBRARY_PATH": "/tmp", "LD_AUDIT": "x", "DYLD_INSERT_LIBRARIES": "x", "GLIBC_TUNABLES": "x", "GCONV_PATH": "/tmp",
+		"BASH_ENV": "/tmp/evil.sh", "ENV": "/tmp/evil.sh", "BASH_FUNC_ls%%": "() { evil; }", "PYTHONPATH": "/tmp", "PERL5OPT": "x", "NODE_OPTIONS": "x",
+	}))
 }
 
 // A plugin that hangs ends with its context, and so does what it started.

@@ -32,7 +32,7 @@ func (n *Net) Dials() []Dial {
 
 // Dialer connects to addresses of the Net. It takes "tcp", "tcp4" and "tcp6".
 // An address that holds a name is looked up at [Net.Nameservers]; its addresses
-// are tried in turn. It is a [reach.SegmentDialer].
+// are tried in turn. Its DialSegment clamps segments.
 func (n *Net) Dialer() reach.Dialer { return dialer{n} }
 
 type dialer struct{ net *Net }

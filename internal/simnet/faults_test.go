@@ -436,7 +436,9 @@ func TestHolesLoseLargeSegments(t *testing.T) {
 				var c net.Conn
 				var err error
 				if tt.mss > 0 {
-					c, err = n.Dialer().(reach.SegmentDialer).DialSegment(t.Context(), "tcp", at.String(), tt.mss)
+					c, err = n.Dialer().(interface {
+						DialSegment(context.Context, string, string, int) (net.Conn, error)
+					}).DialSegment(t.Context(), "tcp", at.String(), tt.mss)
 				} else {
 					c, err = n.Dialer().DialContext(t.Context(), "tcp", at.String())
 				}

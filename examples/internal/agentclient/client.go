@@ -94,8 +94,8 @@ func (e *StatusError) Busy() bool {
 	return e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable
 }
 
-// Senseless says that the same question will always be refused.
-func (e *StatusError) Senseless() bool {
+// Invalid says that the same question will always be refused.
+func (e *StatusError) Invalid() bool {
 	return e.Code == http.StatusBadRequest || e.Code == http.StatusForbidden || e.Code == http.StatusRequestEntityTooLarge
 }
 

@@ -116,7 +116,7 @@ func TestRefusals(t *testing.T) {
 		code            int
 		message         string
 		after           time.Duration
-		busy, senseless bool
+		busy, invalid bool
 	}{
 		{"busy", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "10")
@@ -131,7 +131,7 @@ func TestRefusals(t *testing.T) {
 			w.Header().Set("Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT")
 			w.WriteHeader(503)
 		}, 503, "", 0, true, false},
-		{"senseless", func(w http.ResponseWriter, _ *http.Request) {
+		{"invalid", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(400)
 			fmt.Fprint(w, `{"error":"no such thing"}`)
 		}, 400, "no such thing", 0, false, true},
@@ -151,7 +151,7 @@ func TestRefusals(t *testing.T) {
 			require.Equal(t, tt.code, refused.Code)
 			require.Equal(t, tt.after, refused.RetryAfter)
 			require.Equal(t, tt.busy, refused.Busy())
-			require.Equal(t, tt.senseless, refused.Senseless())
+			require.Equal(t, tt.invalid, refused.Invalid())
 			require.Contains(t, err.Error(), tt.message)
 			require.NotContains(t, err.Error(), "hunter2")
 			require.NotContains(t, err.Error(), "\x1b")
@@ -210,7 +210,7 @@ func TestTLS(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestSenselessRequests(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	tests := map[string]Request{
 		"no image":     {},
 		"images":       {Images: make([]string, MaxImages+1)},

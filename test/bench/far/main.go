@@ -4,9 +4,9 @@
 // same image into an empty store, over a path on which a round trip takes 50 ms.
 // It runs as the first process of its own namespaces, see run.sh.
 //
-// Touch is measured from the call to its return: reading the node, every check,
-// the closing pull. The daemon is new each time, so both read the trusted roots
-// within what is measured.
+// Touch is measured from the call to its return: reading the node and every
+// check. The daemon is new each time, so both read the trusted roots within what is
+// measured.
 //
 // The wall time of the pull begins with the start of crictl and ends with the last
 // layer unpacked. Two columns are kinder to containerd: from its first packet to
