@@ -38,7 +38,6 @@ var notInScenarios = map[classify.Cause][2]string{
 	// Where a scenario would be no more than a large file, or depend on an order.
 	classify.EndpointDownloadSlow:          {"internal/registry", "layers larger than a scenario has"},
 	classify.EndpointTooManyHosts:          {".", "which of the hosts are left out depends on who is first"},
-	classify.NodeCachedTagDiffers:          {"endpoints", "a database file of containerd"},
 	classify.IdentityProviderConfigInvalid: {"tlsauth", "a configuration that the kubelet does not start with"},
 	classify.NodeViewFailed:                {".", "code of the caller that panics"},
 	// Nothing is walked.
@@ -47,7 +46,7 @@ var notInScenarios = map[classify.Cause][2]string{
 }
 
 // notProduced are the causes that only results stored by earlier versions have.
-var notProduced = []classify.Cause{classify.UnknownStepsDisagree}
+var notProduced = []classify.Cause{classify.UnknownStepsDisagree, classify.NodeCachedTagDiffers}
 
 // Every cause stands in a scenario: found by a probe, or told by an event. What can
 // not is listed with its reason, and asked for elsewhere.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
@@ -94,7 +94,7 @@ func (d *diagnosis) companies(all []configured) []*company {
 
 // keyOf is equal for images whose requests the same files shape: header fields may be
 // secrets, and so are told apart by where they stand.
-func keyOf(sources []endpoints.Source) string {
+func keyOf(sources []noderuntime.Source) string {
 	var key strings.Builder
 	for _, s := range sources {
 		fmt.Fprintf(&key, "%s %x %q\n", s.Base, tlsSettingsOf(s).key, s.File)

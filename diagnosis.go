@@ -14,6 +14,7 @@ import (
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
@@ -29,8 +30,8 @@ type diagnosis struct {
 	limits    Limits
 	budget    time.Duration
 	hurried   bool // the budget cuts limits below what the runtimes would wait
-	way       endpoints.Way
-	store     *endpoints.ContentStore // nil = another runtime's
+	profile   *noderuntime.Profile
+	store     *noderuntime.ContentStore // nil = another runtime's
 	userAgent string
 	allow     func(netip.AddrPort) error
 	dns       *dnscheck.Checker
@@ -110,7 +111,7 @@ func (o *Options) fillIn() {
 type files struct {
 	view     *view
 	viewErr  error
-	store    *endpoints.ContentStore
+	store    *noderuntime.ContentStore
 	kubelet  *tlsauth.Kubelet // nil = its credentials are not asked for
 	settings dnscheck.Settings
 	pulls    []configured // one for each pull
@@ -119,7 +120,7 @@ type files struct {
 
 // configured is what the node's files and the cluster's events say of one image.
 type configured struct {
-	sources  []endpoints.Source
+	sources  []noderuntime.Source
 	findings []classify.Finding
 	err      error // what could not be read of it
 	told     told
@@ -132,9 +133,9 @@ func (d *diagnosis) read() files {
 	}
 	f.settings = dnscheck.ReadSettings(f.view.files)
 	f.kubelet = d.kubelet(f.view)
-	rt := f.view.runtime
-	if f.view.FS != nil && f.view.way() == endpoints.WayContainerd {
-		f.store, _ = endpoints.OpenContentStore(f.view.FS, rt.ConfigFile)
+	config := f.view.config()
+	if f.view.knowsRuntime() {
+		f.store, _ = config.Store()
 	}
 	f.sandbox = readSandbox(f.view)
 	var byHand []classify.Finding
@@ -143,11 +144,11 @@ func (d *diagnosis) read() files {
 	}
 	for _, p := range d.pulls {
 		var c configured
-		c.sources, c.findings, c.err = endpoints.SourcesOf(f.view.FS, rt.Name, rt.ConfigFile, p.ref)
+		c.sources, c.findings, c.err = config.Sources(p.ref)
 		for _, s := range c.sources {
 			// What it says of a host that goes through the proxy is told there, once the
 			// addresses are known.
-			c.findings = append(c.findings, slices.DeleteFunc(endpoints.JudgeProxy(f.view.proxyEnv, endpoints.ProxiedURL{URL: s.Base}), func(found classify.Finding) bool {
+			c.findings = append(c.findings, slices.DeleteFunc(noderuntime.JudgeProxy(f.view.proxyEnv, noderuntime.ProxiedURL{URL: s.Base}), func(found classify.Finding) bool {
 				u, err := f.view.Proxy(s.Base)
 				return found.Endpoint != "" && err == nil && u != nil && s.Base.Scheme == "https"
 			})...)
@@ -194,9 +195,9 @@ func (d *diagnosis) run(parent context.Context) ([]*Result, error) {
 	if f.kubelet != nil {
 		d.opts.Keychain = f.kubelet
 	}
-	d.view, d.settings, d.way = f.view, f.settings, f.view.way()
+	d.view, d.settings, d.profile = f.view, f.settings, f.view.config().Profile
 	d.userAgent = cmp.Or(d.opts.UserAgent, f.view.agent(), defaultAgent)
-	d.parallel = cmp.Or(d.opts.Concurrency, d.way.Parallel())
+	d.parallel = cmp.Or(d.opts.Concurrency, d.profile.Parallel)
 	d.dns = &dnscheck.Checker{FS: d.view.FS, Sources: d.view.files, Exchanger: d.view.DNS, Expect: d.opts.Expect, Limit: d.limits.DNS}
 	d.reach = &reach.Checker{Router: d.view.Router, Dialer: d.view.Dialer, Limit: d.limits.Connect, Pressure: d.view.FS}
 	d.notify = newNotifier(&d.opts)

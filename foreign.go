@@ -24,8 +24,8 @@ func (f *fetch) foreign(ctx context.Context) (*endpoints.RequestReport, bool) {
 			f.reg.record(pull.Step{ID: f.id, Subject: f.blob.Digest, Status: StatusInconclusive, Reason: "the layer's own place cannot be asked: " + err.Error()}, f.index)
 			return nil, true
 		}
-		t.ownRoots = !f.s.d.way.Pings()                 // containerd asks with its default client there
-		t.hint = f.s.d.way.Pings() && i < len(places)-1 // CRI-O goes on, whatever happens
+		t.ownRoots = !f.s.d.profile.Client.ForeignSettings                 // containerd asks with its default client there
+		t.hint = f.s.d.profile.Client.ForeignSettings && i < len(places)-1 // CRI-O goes on, whatever happens
 		e := f.s.endpoint(ctx, t)
 		if e == nil {
 			return nil, true // the overflow is told

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
@@ -21,7 +21,7 @@ const notTouched = "the pull came to its end without this host"
 // touch, up to tls: one run then shows all closed doors, also where identity stops
 // the walk. The returned function is for the end of the walk.
 func (s *source) hints(ctx context.Context, base *url.URL) (done func()) {
-	provider, hints := endpoints.Known(base.Hostname())
+	provider, hints := noderuntime.Known(base.Hostname())
 	var begun []*endpoint
 	for _, h := range hints {
 		if !h.Concrete() {

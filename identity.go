@@ -10,6 +10,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
@@ -99,8 +100,8 @@ func (s *source) credentials(ctx context.Context, reg *endpoint) ([]tlsauth.Offe
 		return sb.offers(ctx, s)
 	}
 	others := []tlsauth.Offer{{Info: tlsauth.CredentialInfo{Source: "anonymous: the runtime sends this host no credential of the image"}}}
-	if s.cfg.Credential == endpoints.CredentialNone {
-		if own, step := s.ownOffers(ctx, endpoints.OwnLogin); own == nil && step == nil {
+	if s.cfg.Credential == noderuntime.CredentialNone {
+		if own, step := s.ownOffers(ctx, ""); own == nil && step == nil {
 			return others, nil // whatever the kubelet would offer
 		}
 	}
@@ -117,13 +118,13 @@ func (s *source) credentials(ctx context.Context, reg *endpoint) ([]tlsauth.Offe
 		return nil, &pull.Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
 	}
 	if len(offers) == 1 && secretOf(offers[0]).IsZero() { // the kubelet hands over none
-		own, step := s.ownOffers(ctx, endpoints.OwnLogin)
+		own, step := s.ownOffers(ctx, "")
 		if own != nil || step != nil {
 			s.ownLogin = true
 			return own, step
 		}
 	}
-	if s.cfg.Credential == endpoints.CredentialNone {
+	if s.cfg.Credential == noderuntime.CredentialNone {
 		return others, nil
 	}
 	for i := range offers {
@@ -252,7 +253,7 @@ func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk,
 	fetch := func(ctx context.Context) outcome {
 		return e.request(ctx, pull.Step{ID: StepToken}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 			hops := &tokenHops{s: s, at: e}
-			res := registry.FetchToken(ctx, rt, registry.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: secretOf(c), UserAgent: s.d.userAgent, Way: s.d.way.Token(), Fields: s.cfg.TokenFields(), Next: hops.next})
+			res := registry.FetchToken(ctx, rt, registry.TokenRequest{Challenge: ch, Repository: w.Reference.Repository, Credential: secretOf(c), UserAgent: s.d.userAgent, Way: s.d.profile.Client.Token, Fields: s.cfg.TokenFields, Next: hops.next})
 			out := outcome{token: res, at: hops.at}
 			switch {
 			case res.Err != nil && ctx.Err() != nil:

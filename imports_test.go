@@ -37,16 +37,16 @@ var importRules = []importRule{
 	{module + "/tlsauth", []string{".", "examples/..."}, "what one probe learns reaches the next as plain values, through root"},
 	{module, []string{"examples/..."}, "no package knows the one that puts it together"},
 	{module + "/internal/judge", []string{"."}, "only root has everything that is judged"},
-	{module + "/internal/registry", []string{".", "endpoints", "tlsauth", "internal/pull", "internal/judge"}, "one way to speak to a registry, for the walk and for the identity check"},
+	{module + "/internal/registry", []string{".", "endpoints", "tlsauth", "internal/pull", "internal/judge", "internal/noderuntime"}, "one way to speak to a registry, for the walk and for the identity check; a runtime's profile says how it does"},
 	{module + "/internal/simnet", nil, "a network for tests"},
 	{module + "/internal/lab", []string{"examples/..."}, "a registry for tests and examples"},
-	{"github.com/google/go-containerregistry/...", []string{".", "endpoints", "tlsauth", "internal/registry", "internal/lab", "examples/..."}, "a name parser and a keychain; no client of it walks for us"},
+	{"github.com/google/go-containerregistry/...", []string{".", "endpoints", "tlsauth", "internal/registry", "internal/noderuntime", "internal/lab", "examples/..."}, "a name parser and a keychain; no client of it walks for us"},
 	{"github.com/miekg/dns/...", []string{"dnscheck/exchange.go", "internal/lab"}, "its first version will be archived one day: one file has to change then"},
 	{"github.com/vishvananda/netlink/...", []string{"reach"}, "the kernel's routes"},
 	{"golang.org/x/sys/...", []string{"reach", "internal/simnet"}, "error numbers and routes"},
-	{"github.com/pelletier/go-toml/v2/...", []string{"endpoints"}, "containerd's configuration"},
-	{"sigs.k8s.io/yaml/...", []string{"internal/noderuntime", "endpoints", "tlsauth"}, "Kubernetes' files"},
-	{"golang.org/x/net/...", []string{"reach", "endpoints", "examples/agent"}, "the routing tables of BSD, proxies as the runtimes choose them, and a bound on connections"},
+	{"github.com/pelletier/go-toml/v2/...", []string{"internal/noderuntime"}, "the runtimes' configuration"},
+	{"sigs.k8s.io/yaml/...", []string{"internal/noderuntime", "tlsauth"}, "Kubernetes' files"},
+	{"golang.org/x/net/...", []string{"reach", "internal/noderuntime", "examples/agent"}, "the routing tables of BSD, proxies as the runtimes choose them, and a bound on connections"},
 	{"golang.org/x/tools/...", nil, "tests only"},
 	{"github.com/stretchr/testify/...", nil, "tests only"},
 	{"testing", nil, "tests only: it registers flags"},
@@ -216,6 +216,59 @@ func TestForbiddenCalls(t *testing.T) {
 					if why := forbidden[name]; why != "" && !slices.Contains(allowed[path.Dir(f.path)], name) {
 						t.Errorf("%v uses %s: %s", f.fset.Position(n.Pos()), name, why)
 					}
+				}
+			}
+			return true
+		})
+	}
+}
+
+// How runtimes differ stands in their profiles: a file that compares the name of one
+// is a place that a new runtime would be forgotten in.
+func TestOnlyProfilesKnowRuntimes(t *testing.T) {
+	t.Parallel()
+	names := []string{"containerd", "crio", "cri-o", "CRI-O", "dockerd", "docker", "k3s", "k3s-server", "k3s-agent", "rke2", "podman"}
+	for _, f := range librarySources(t) {
+		if f.isIn("internal/noderuntime") || f.isIn("internal/lab") || f.isIn("examples/...") {
+			continue
+		}
+		compared := func(where ast.Node) {
+			ast.Inspect(where, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					if text, _ := strconv.Unquote(lit.Value); slices.Contains(names, text) {
+						t.Errorf("%v compares the name of a runtime, %s: a field of internal/noderuntime's Profile has the difference", f.fset.Position(n.Pos()), lit.Value)
+					}
+				}
+				return true
+			})
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BinaryExpr:
+				if n.Op == token.EQL || n.Op == token.NEQ {
+					compared(n)
+				}
+			case *ast.CaseClause:
+				for _, e := range n.List {
+					compared(e)
+				}
+			case *ast.CallExpr: // strings.HasPrefix, slices.Contains and the like
+				if sel, ok := n.Fun.(*ast.SelectorExpr); ok {
+					if pkg, ok := sel.X.(*ast.Ident); ok && (pkg.Name == "strings" || pkg.Name == "slices") {
+						for _, arg := range n.Args {
+							compared(arg)
+						}
+					}
+				}
+			case *ast.KeyValueExpr: // a map by name
+				if _, field := n.Key.(*ast.Ident); !field {
+					compared(n.Key)
+				}
+			case *ast.IndexExpr:
+				compared(n.Index)
+			case *ast.GenDecl:
+				if n.Tok == token.CONST {
+					compared(n)
 				}
 			}
 			return true

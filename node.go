@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/dnscheck"
-	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/nodefs"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/reach"
@@ -162,11 +161,11 @@ func (v *view) chooseProxy(own bool) {
 	case own:
 		env, v.proxySource = noderuntime.OwnEnviron(), "environment of this process"
 	}
-	if v.hasRuntime && endpoints.WayOf(v.runtime.Name) == endpoints.WayDocker {
+	if v.hasRuntime {
 		// What daemon.json says takes the place of the variable of the same name. That
 		// it cannot be read is told with the sources.
-		if own, _ := endpoints.DockerProxy(v.FS); own != nil {
-			env, v.proxySource = maps.Clone(env), "docker configuration /etc/docker/daemon.json, over the "+cmp.Or(v.proxySource, "environment of "+v.runtime.Name)
+		if own, _ := v.config().Proxy(); own != nil {
+			env, v.proxySource = maps.Clone(env), v.config().Product+" configuration "+v.config().Config+", over the "+cmp.Or(v.proxySource, "environment of "+v.runtime.Name)
 			if env == nil {
 				env = map[string]string{}
 			}
@@ -177,7 +176,7 @@ func (v *view) chooseProxy(own bool) {
 	if !namesProxy(env) {
 		v.proxySource = ""
 	}
-	v.Proxy = endpoints.ProxyFor(env)
+	v.Proxy = noderuntime.ProxyFor(env)
 }
 
 func namesProxy(env map[string]string) bool {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
@@ -24,7 +24,7 @@ const maxNoProxyLookup = 2 * time.Second
 // up is no finding: behind a proxy names of other networks often do not resolve.
 func (e *ladder) judgeNoProxy(ctx context.Context) {
 	env := e.d.view.proxyEnv
-	asked := endpoints.ProxiedURL{URL: &url.URL{Scheme: e.scheme, Host: e.urlHost()}}
+	asked := noderuntime.ProxiedURL{URL: &url.URL{Scheme: e.scheme, Host: e.urlHost()}}
 	if _, err := netip.ParseAddr(e.host); err != nil && namesAddresses(env) {
 		ctx, cancel := context.WithTimeout(ctx, maxNoProxyLookup)
 		defer cancel()
@@ -32,7 +32,7 @@ func (e *ladder) judgeNoProxy(ctx context.Context) {
 			asked.Addrs = rep.Usable()
 		}
 	}
-	found := slices.DeleteFunc(endpoints.JudgeProxy(env, asked), func(f classify.Finding) bool { return f.Endpoint == "" })
+	found := slices.DeleteFunc(noderuntime.JudgeProxy(env, asked), func(f classify.Finding) bool { return f.Endpoint == "" })
 	if len(found) > 0 {
 		e.record(pull.StatusOf(pull.Step{ID: StepSettings}, true, "", found), 1) // after what the files say
 	}

@@ -3,7 +3,6 @@ package pullwalk
 import (
 	"cmp"
 	"context"
-	"io/fs"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
@@ -12,18 +11,17 @@ import (
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
-// ownOffers is what the runtime's own files have for the host of a source, by the
-// rule of login; nil if they have nothing. The step is non-nil when they could not
-// be read.
-func (s *source) ownOffers(ctx context.Context, login func(fsys fs.FS, runtime, config, host, repository string) (authn.AuthConfig, string, error)) ([]tlsauth.Offer, *pull.Step) {
-	rt := s.d.view.runtime
+// ownOffers is what the runtime's own files have for the host of a source; nil if
+// they have nothing. authFile is the file that is configured for this image alone.
+// The step is non-nil when they could not be read.
+func (s *source) ownOffers(ctx context.Context, authFile string) ([]tlsauth.Offer, *pull.Step) {
 	type found struct {
 		login authn.AuthConfig
 		file  string
 		err   error
 	}
 	got, ok := await(ctx, func() found {
-		auth, file, err := login(s.d.view.FS, rt.Name, rt.ConfigFile, s.cfg.Host, cmp.Or(s.cfg.Repository, s.ref.Repository))
+		auth, file, err := s.d.view.config().Login(s.cfg.Host, cmp.Or(s.cfg.Repository, s.ref.Repository), authFile)
 		return found{auth, file, err}
 	})
 	switch {
@@ -39,7 +37,7 @@ func (s *source) ownOffers(ctx context.Context, login func(fsys fs.FS, runtime, 
 		return nil, &pull.Step{ID: StepToken, Status: StatusInconclusive, Reason: classify.Redact(err.Error(), 300)}
 	}
 	for i := range offers {
-		offers[i] = offers[i].ForRuntime(rt.Name)
+		offers[i] = offers[i].ForRuntime(s.d.view.runtime.Name)
 		offers[i].Info.Source = got.file
 	}
 	return offers, nil

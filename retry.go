@@ -7,6 +7,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
@@ -18,7 +19,7 @@ import (
 func (s *source) persist(ctx context.Context, e *endpoint, st pull.Step, run func(context.Context, http.RoundTripper, *watch) outcome) outcome {
 	first := e.request(ctx, st, run)
 	retry := s.retries(first.Request)
-	if retry.Requests < 2 || first.Status != StatusFailed || s.cfg.Kind == endpoints.KindMirror {
+	if retry.Requests < 2 || first.Status != StatusFailed || s.cfg.Kind == noderuntime.KindMirror {
 		return first
 	}
 	first.Retry = &retry
@@ -39,7 +40,7 @@ func (s *source) persist(ctx context.Context, e *endpoint, st pull.Step, run fun
 
 // retries is what this node's runtime does, by its release.
 func (s *source) retries(r *endpoints.RequestReport) endpoints.Retry {
-	retry := s.d.way.Retries(r)
+	retry := s.d.profile.Client.Retry(r)
 	if !retry.Done(s.d.view.runtime.Version) {
 		return endpoints.Retry{}
 	}

@@ -24,11 +24,11 @@ func TestOlderRuntimesAskOnce(t *testing.T) {
 	t.Parallel()
 	ref, err := endpoints.ParseReference("registry.corp.test/team/app:v1")
 	require.NoError(t, err)
-	sources, _, err := endpoints.SourcesOf(nil, "containerd", "", ref)
+	sources, _, err := noderuntime.Open(nil, "containerd", "").Sources(ref)
 	require.NoError(t, err)
-	failed := sources[0].Walk(ref, endpoints.WayContainerd).Resolve(context.Background(), unavailable{}, http.MethodGet)
+	failed := sources[0].Walk(ref, noderuntime.Of("containerd", "").Client).Resolve(context.Background(), unavailable{}, http.MethodGet)
 	for release, requests := range map[string]int{"v1.7.35": 0, "v2.4.2": 2, "": 2} {
-		s := &source{d: &imageRun{diagnosis: &diagnosis{way: endpoints.WayContainerd, view: &view{runtime: noderuntime.Runtime{Version: release}}}}}
+		s := &source{d: &imageRun{diagnosis: &diagnosis{profile: noderuntime.Of("containerd", ""), view: &view{runtime: noderuntime.Runtime{Version: release}}}}}
 		require.Equal(t, requests, s.retries(failed).Requests, release)
 	}
 }

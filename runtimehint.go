@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/pullwalk/pullwalk/dnscheck"
-	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 )
 
@@ -38,10 +38,8 @@ func (h RuntimeHint) String() string {
 func (h RuntimeHint) GoString() string { return "pullwalk.RuntimeHint{" + h.String() + "}" }
 
 func (h RuntimeHint) validate() error {
-	switch h.Name {
-	case "", "containerd", "crio", "dockerd", "k3s", "rke2":
-	default:
-		return fmt.Errorf("pullwalk: Runtime.Name %q is none of containerd, crio, dockerd, k3s, rke2", h.Name)
+	if names := noderuntime.Names(); h.Name != "" && !slices.Contains(names, h.Name) {
+		return fmt.Errorf("pullwalk: Runtime.Name %q is none of %s", h.Name, strings.Join(names, ", "))
 	}
 	if h.ConfigFile != "" && (!path.IsAbs(h.ConfigFile) || strings.ContainsRune(h.ConfigFile, 0)) {
 		return fmt.Errorf("pullwalk: Runtime.ConfigFile %q is no absolute path", h.ConfigFile)
@@ -102,25 +100,16 @@ func (v *view) resolverTrees(root string, h RuntimeHint) []dnscheck.Source {
 	return append([]dnscheck.Source{{Name: fmt.Sprintf("runtime %s (process %d)", v.runtime.Name, v.runtime.PID), FS: own}}, host...)
 }
 
-// way is how the runtime walks, as far as it is known.
-func (v *view) way() endpoints.Way { return endpoints.WayOf(v.runtime.Name) }
+// config is what the runtime's files say, read as it does.
+func (v *view) config() noderuntime.Files {
+	return noderuntime.Open(v.FS, v.runtime.Name, v.runtime.ConfigFile)
+}
 
 // agent is what the runtime calls itself, since something on the path may let one
 // name through and not another; "" = no process of a known one was found.
 func (v *view) agent() string {
-	product, version := "containerd", v.runtime.Version
-	switch way := v.way(); {
-	case !v.hasRuntime || way == "":
+	if !v.hasRuntime {
 		return ""
-	case way == endpoints.WayCRIO:
-		product, version = "cri-o", strings.TrimPrefix(version, "v")
-	case way == endpoints.WayDocker:
-		product, version = "docker", strings.TrimPrefix(version, "v")
-	case v.runtime.Name != "containerd": // k3s and rke2 have a version of their own
-		return product
 	}
-	if version == "" || strings.ContainsFunc(version, func(r rune) bool { return r <= ' ' || r > '~' || r == '(' }) {
-		return product
-	}
-	return product + "/" + version
+	return v.runtime.Agent()
 }

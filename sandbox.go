@@ -9,6 +9,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -37,11 +38,11 @@ type Sandbox struct {
 
 // sandboxFiles is what the node's files say of its sandbox image.
 type sandboxFiles struct {
-	endpoints.Sandbox
+	noderuntime.Sandbox
 	view       *view
 	ref        endpoints.Reference
 	refErr     error // the name is none: the runtime cannot pull it
-	configured []endpoints.Source
+	configured []noderuntime.Source
 	findings   []classify.Finding
 	err        error // what could not be read
 	stored     bool
@@ -50,23 +51,23 @@ type sandboxFiles struct {
 
 // readSandbox returns nil where there is nothing that could name a sandbox image.
 func readSandbox(v *view) *sandboxFiles {
-	rt := v.runtime
-	named, ok, err := endpoints.SandboxImage(v.FS, rt.Name, rt.ConfigFile)
-	if !ok && !v.hasRuntime {
+	config := v.config()
+	named, err := config.Sandbox()
+	if named.Image == "" && !v.hasRuntime {
 		return nil
 	}
 	f := &sandboxFiles{Sandbox: named, view: v, err: err}
-	if !ok {
+	if named.Image == "" {
 		return f
 	}
 	if f.ref, f.refErr = endpoints.ParseReference(named.Image); f.refErr != nil {
 		return f
 	}
-	if f.stored, f.storedErr = named.Stored(v.FS, rt.Name, rt.ConfigFile, f.ref); f.stored {
+	if f.stored, f.storedErr = config.Stored(f.ref); f.stored {
 		return f
 	}
 	var more error
-	f.configured, f.findings, more = endpoints.SourcesOf(v.FS, rt.Name, rt.ConfigFile, f.ref)
+	f.configured, f.findings, more = config.Sources(f.ref)
 	f.err = errors.Join(err, more)
 	return f
 }
@@ -93,7 +94,7 @@ func (f *sandboxFiles) unasked() *Sandbox {
 // offers is what the runtime's own files have for the host of a source: the kubelet
 // hands over nothing for this image.
 func (f *sandboxFiles) offers(ctx context.Context, s *source) ([]tlsauth.Offer, *pull.Step) {
-	offers, step := s.ownOffers(ctx, f.Login)
+	offers, step := s.ownOffers(ctx, f.AuthFile)
 	if offers == nil && step == nil {
 		return []tlsauth.Offer{{Info: tlsauth.CredentialInfo{Source: "anonymous: pull secrets are not used for the sandbox image, and the runtime's files have nothing for " + s.cfg.Host}}}, nil
 	}
@@ -114,8 +115,8 @@ func (d *diagnosis) startSandbox(ctx context.Context, f *sandboxFiles) <-chan sa
 	}
 	shared := &diagnosis{
 		opts: Options{Pull: d.opts.Pull, observed: d.opts.observed, judging: d.opts.judging}, view: d.view, platform: d.platform, limits: d.limits, budget: d.budget / 2,
-		hurried: d.hurried, way: d.way, userAgent: d.userAgent, allow: d.allow, dns: d.dns, reach: d.reach,
-		settings: d.settings, notify: d.notify, parallel: d.way.Parallel(), pulse: d.pulse, ladders: map[ladderKey]*ladder{},
+		hurried: d.hurried, profile: d.profile, userAgent: d.userAgent, allow: d.allow, dns: d.dns, reach: d.reach,
+		settings: d.settings, notify: d.notify, parallel: d.profile.Parallel, pulse: d.pulse, ladders: map[ladderKey]*ladder{},
 	}
 	own := shared.newPull(f.ref)
 	own.company, own.sandbox = &company{}, f

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
@@ -230,13 +231,13 @@ type tlsSettings struct {
 // settings are those that hold for t.
 func (s *source) settings(t target) *tlsSettings {
 	if t.ownRoots {
-		none := tlsSettingsOf(endpoints.Source{})
+		none := tlsSettingsOf(noderuntime.Source{})
 		return &none
 	}
 	return &s.tls
 }
 
-func tlsSettingsOf(c endpoints.Source) tlsSettings {
+func tlsSettingsOf(c noderuntime.Source) tlsSettings {
 	s := tlsSettings{skipVerify: c.SkipVerify}
 	if len(c.CA) > 0 {
 		s.ca = bytes.Join(c.CA, []byte("\n"))

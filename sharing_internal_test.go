@@ -11,6 +11,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
@@ -30,7 +31,7 @@ func TestLeavingALadder(t *testing.T) {
 		stand := func() *endpoint {
 			p := d.newPull(endpoints.Reference{})
 			p.company = &company{}
-			s := p.newSource(endpoints.Source{})
+			s := p.newSource(noderuntime.Source{})
 			e := s.newEndpoint(target{scheme: "https", host: "blobs.corp.test", port: 443, role: endpoints.RoleBlob, hint: true, known: true})
 			s.climb(t.Context(), e, approach{}, climb)
 			return e

@@ -12,6 +12,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
@@ -19,7 +20,7 @@ import (
 // source is one registry that the runtime would ask, under diagnosis.
 type source struct {
 	d   *imageRun
-	cfg endpoints.Source
+	cfg noderuntime.Source
 	ref endpoints.Reference // with the digest, once another source has resolved the tag
 	tls tlsSettings
 	// known is what was learnt of the credential that is being tried; nil = none
@@ -45,12 +46,12 @@ type source struct {
 	proof     *Proof
 }
 
-func (d *imageRun) newSource(c endpoints.Source) *source {
+func (d *imageRun) newSource(c noderuntime.Source) *source {
 	s := &source{d: d, cfg: c, ref: d.ref, tls: tlsSettingsOf(c)}
 	switch {
-	case !c.Can(endpoints.CapabilityPull):
+	case !c.Can(noderuntime.CapabilityPull):
 		s.skipped = c.File + " does not let the runtime pull from it"
-	case !c.Can(endpoints.CapabilityResolve) && d.ref.Digest == "":
+	case !c.Can(noderuntime.CapabilityResolve) && d.ref.Digest == "":
 		s.pullOnly = true
 		s.skipped = c.File + " does not let the runtime resolve a tag there, and no other source resolved it"
 	}
@@ -109,7 +110,7 @@ func (s *source) judgeSettings(findings []classify.Finding, err error) bool {
 	if err != nil {
 		reason = "the configuration could not be read from here: " + classify.Redact(err.Error(), 300)
 	}
-	if unsent := s.cfg.Fields().Unsent(); len(unsent) > 0 && reason == "" {
+	if unsent := s.cfg.Fields.Unsent(); len(unsent) > 0 && reason == "" {
 		reason = cmp.Or(s.cfg.File, "the runtime's configuration") + " adds header fields (" + strings.Join(unsent, ", ") + "), which are not sent from here"
 	}
 	if len(findings) == 0 && reason == "" && s.cfg.File == "" {
@@ -223,7 +224,7 @@ func (s *source) base(ctx context.Context) *url.URL {
 
 func (s *source) role() endpoints.Role {
 	switch {
-	case s.cfg.Kind == endpoints.KindMirror:
+	case s.cfg.Kind == noderuntime.KindMirror:
 		return endpoints.RoleMirror
 	case s.d.sandbox != nil:
 		return endpoints.RoleSandbox

@@ -31,11 +31,11 @@ func (s *source) walk(ctx context.Context) {
 	s.recordSettings(reg)
 	s.recordPlan(reg)
 	defer s.hints(ctx, base)()
-	w := s.cfg.Walk(s.ref, s.d.way)
+	w := s.cfg.Walk(s.ref, s.d.profile.Client)
 	w.Base, w.UserAgent = base, s.d.userAgent
 
 	asking, stop := context.WithCancel(ctx)
-	if !s.d.way.Pings() { // what this runtime never asks must not hold the verdict up
+	if !s.d.profile.Client.Pings { // what this runtime never asks must not hold the verdict up
 		defer func() { time.AfterFunc(pingGrace, stop) }()
 	}
 	pinged := s.ping(ctx, asking, reg, w)
@@ -102,7 +102,7 @@ func (s *source) comparePing(reg *endpoint, w *endpoints.Walk, st pull.Step, man
 			st = pull.StatusOf(st, true, "", slices.Concat(st.Findings, more))
 		}
 	}
-	if st.Status == StatusInconclusive && !s.d.way.Pings() {
+	if st.Status == StatusInconclusive && !s.d.profile.Client.Pings {
 		st.Status = StatusSkipped // the runtime does not ask it
 	}
 	reg.record(st, 0)
@@ -116,9 +116,6 @@ func (s *source) stored(reg *endpoint, m *endpoints.Manifest) {
 		return
 	}
 	present, findings := store.Present(m)
-	if tag, err := store.Tag(s.d.ref, s.digest); err == nil {
-		findings = append(findings, tag...)
-	}
 	s.inStore = len(present)
 	if len(findings) > 0 {
 		reg.record(pull.StatusOf(pull.Step{ID: StepStore}, true, "", findings), 0)
@@ -140,7 +137,7 @@ func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, 
 			return outcome{Step: s.refused(requestStatus(st, r))}
 		}).Step
 	}
-	st := ask(s.d.way.Method())
+	st := ask(s.d.profile.Client.Method())
 	if st.Request != nil && st.Request.NeedsGet() {
 		head := st
 		st = ask(http.MethodGet)
@@ -161,7 +158,7 @@ func (s *source) headBlocked(reg *endpoint, head, get pull.Step) pull.Step {
 		fmt.Sprintf("HEAD of the manifest is refused with %d where GET is answered; containerd resolves a tag by HEAD.", head.Request.Status),
 		classify.Fact{Key: classify.FactMethod, Value: http.MethodHead}, classify.Fact{Key: classify.FactStatus, Value: strconv.Itoa(head.Request.Status)})
 	f.Operation = classify.OperationResolveManifest
-	if s.d.view.knowsRuntime() && s.d.way == endpoints.WayContainerd {
+	if s.d.profile.HeadOnly {
 		head.Findings, head.Status = []classify.Finding{f}, StatusFailed
 		return head
 	}

@@ -3,7 +3,7 @@ package classify
 // Layer node: local configuration, policy or resources stop the pull.
 var nodeEntries = []Info{
 	{Cause: NodeCachedTagDiffers, Owner: OwnerApp, Title: "the node's image of this name is another than the registry's", Ref: "https://kubernetes.io/docs/concepts/containers/images/#updating-images",
-		Look:       "`ctr -n k8s.io images ls` on the node against the digest that the registry gives now. Under IfNotPresent the kubelet starts what the node has and asks nobody.",
+		Look:       "Stands in older results only. `ctr -n k8s.io images ls` on the node against the digest that the registry gives now. Under IfNotPresent the kubelet starts what the node has and asks nobody.",
 		Remedy:     "Refer to the image by digest, use a new tag for every build, or set imagePullPolicy Always for tags that move.",
 		NotFixedBy: "Repairing the network: the registry was never asked. Deleting the pod: it comes back with the same old image wherever one is kept."},
 	{Cause: NodeContentStoreError, Owner: OwnerNode, Refines: ImageNotFound, Title: "a blob is missing from the node's own content store", Ref: "https://github.com/containerd/containerd/blob/main/docs/content-flow.md",

@@ -16,6 +16,7 @@ type (
 	Role          = registry.Role
 	Outcome       = registry.Outcome
 	Mode          = registry.Mode
+	Retry         = registry.Retry
 )
 
 const (

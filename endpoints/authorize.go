@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
@@ -23,7 +24,7 @@ func (r resource) RegistryStr() string { return r.registry }
 
 // credential asks the keychain. Anonymous is no error.
 func (t *trip) credential(ctx context.Context) (registry.Credential, error) {
-	if t.c.Keychain == nil || t.src.Credential == CredentialNone {
+	if t.c.Keychain == nil || t.src.Credential == noderuntime.CredentialNone {
 		return registry.Credential{}, nil
 	}
 	target := resource{t.m.Reference.Registry, t.m.Reference.Repository}
@@ -84,8 +85,8 @@ func (t *trip) exchange(ctx context.Context, l *ledger, ch registry.Challenge, c
 	}
 	from := registry.HostPort(realm)
 	res := registry.FetchToken(ctx, rt, registry.TokenRequest{
-		Challenge: ch, Repository: t.w.Reference.Repository, Credential: cred, UserAgent: t.w.UserAgent, Way: t.way.Token(),
-		Fields: t.src.TokenFields(),
+		Challenge: ch, Repository: t.w.Reference.Repository, Credential: cred, UserAgent: t.w.UserAgent, Way: t.files.Client.Token,
+		Fields: t.src.TokenFields,
 		Next: func(_ context.Context, u *url.URL) (http.RoundTripper, error) {
 			by := from
 			from = registry.HostPort(u)

@@ -8,12 +8,12 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
@@ -59,10 +59,10 @@ type Checker struct {
 	// its store are read there. nil = nothing of a node is looked at.
 	FS fs.FS
 	// Runtime is the name of the process that pulls, ConfigFile what it was started
-	// with; they say which configuration is read, see [SourcesOf], and whose way of
+	// with; they say which configuration is read, and whose way of
 	// walking is taken. "" = containerd, its default file.
 	Runtime, ConfigFile string
-	// Proxy chooses the proxy of a URL, see [ProxyFor]; nil = none.
+	// Proxy chooses the proxy of a URL; nil = none.
 	Proxy func(*url.URL) (*url.URL, error)
 	// AllowAddr refuses addresses that a server-given URL must not lead to; nil
 	// refuses link-local and the metadata services of clouds. A refused address
@@ -91,21 +91,21 @@ func (c *Checker) Check(ctx context.Context, image string) (*Map, error) {
 		return nil, err
 	}
 	m := &Map{Reference: ref, Platform: platform}
-	sources, findings, err := SourcesOf(c.FS, c.Runtime, c.ConfigFile, ref)
-	m.Sources, m.findings = sources, findings
+	files := noderuntime.Open(c.FS, c.Runtime, c.ConfigFile)
+	sources, findings, err := files.Sources(ref)
+	m.Sources, m.findings = sourcesOf(sources), findings
 	if err != nil {
 		m.unknown("the node's configuration could not be read: " + classify.Redact(err.Error(), 300))
 	}
-	if slices.ContainsFunc(findings, func(f classify.Finding) bool { return f.Severity == classify.SeverityFail }) {
-		return m, nil // the runtime stops here
+	if files.Stops(findings) {
+		return m, nil
 	}
-	way := WayOf(c.Runtime)
 	for _, s := range sources {
-		if !s.Can(CapabilityPull) || ref.Digest == "" && !s.Can(CapabilityResolve) || ctx.Err() != nil {
+		if !s.Can(noderuntime.CapabilityPull) || ref.Digest == "" && !s.Can(noderuntime.CapabilityResolve) || ctx.Err() != nil {
 			continue
 		}
 		before := len(m.Requests)
-		t := &trip{c: c, m: m, src: s, way: way, pools: map[string]*host{}, w: s.Walk(ref, way)}
+		t := &trip{c: c, m: m, src: s, files: files, pools: map[string]*host{}, w: s.Walk(ref, files.Client)}
 		t.w.UserAgent = cmp.Or(c.UserAgent, registry.DefaultAgent)
 		t.walk(ctx)
 		if m.Held {

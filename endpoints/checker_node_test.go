@@ -28,9 +28,9 @@ func TestCheckFallsBackFromAMirror(t *testing.T) {
 	w := newWorld(t)
 	c := w.checker()
 	c.FS = fstest.MapFS{
-		"etc/containerd/config.toml":                               file(conf3),
-		"etc/containerd/certs.d/registry.corp.test/hosts.toml":     file("[host.'https://mirror.corp.test']\n"),
-		"var/lib/containerd/" + blobDir + "/sha256/" + w.layer[7:]: file(w.content[w.layer]),
+		"etc/containerd/config.toml":                                                                file(conf3),
+		"etc/containerd/certs.d/registry.corp.test/hosts.toml":                                      file("[host.'https://mirror.corp.test']\n"),
+		"var/lib/containerd/" + "io.containerd.content.v1.content/blobs" + "/sha256/" + w.layer[7:]: file(w.content[w.layer]),
 	}
 	c.Runtime = "containerd"
 	m, err := c.Check(t.Context(), image)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
@@ -25,7 +26,7 @@ func (c *Checker) allow() func(netip.AddrPort) error {
 // dial returns how a connection to the host of u is made with the settings of src:
 // through the proxy that holds for u, and for https with a verified certificate
 // before anything is sent, also where the runtime does not verify.
-func (t *trip) dial(u *url.URL, src Source) func(context.Context) (net.Conn, error) {
+func (t *trip) dial(u *url.URL, src noderuntime.Source) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
 		conn, err := t.connect(ctx, u, src)
 		if err != nil || u.Scheme != "https" {
@@ -43,7 +44,7 @@ func (t *trip) proxy(u *url.URL) (*url.URL, error) {
 	return t.c.Proxy(u)
 }
 
-func (t *trip) connect(ctx context.Context, u *url.URL, src Source) (net.Conn, error) {
+func (t *trip) connect(ctx context.Context, u *url.URL, src noderuntime.Source) (net.Conn, error) {
 	proxy, err := t.proxy(u)
 	if err != nil {
 		return nil, &classify.StageError{Stage: classify.StageProxyConnect, Endpoint: u.Host, Err: err}
@@ -146,7 +147,7 @@ func (c *Checker) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 // that uses this package; these are those of runtimes built since Go 1.24.
 var curves = []tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
-func (c *Checker) handshake(ctx context.Context, u *url.URL, src Source, conn net.Conn) (net.Conn, error) {
+func (c *Checker) handshake(ctx context.Context, u *url.URL, src noderuntime.Source, conn net.Conn) (net.Conn, error) {
 	roots := c.Roots
 	if len(src.CA) > 0 { // beside the node's roots, as the runtimes do
 		if roots == nil {

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"strings"
-	"testing/fstest"
 
 	"github.com/pullwalk/pullwalk/endpoints"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 )
 
 func ExampleParseReference() {
@@ -26,39 +24,6 @@ func ExampleParseReference() {
 	// docker.io/library/busybox:latest from https registry-1.docker.io
 	// registry.corp.test:5000/team/app:1 from https registry.corp.test:5000
 	// image.invalid-reference: "registry.corp.test/App" is not an image reference: the repository must be lower case
-}
-
-func ExampleSources() {
-	node := fstest.MapFS{
-		"etc/containerd/config.toml": {Data: []byte(`
-			[plugins."io.containerd.cri.v1.images".registry]
-			config_path = "/etc/containerd/certs.d"`)},
-		"etc/containerd/certs.d/docker.io/hosts.toml": {Data: []byte(`
-			[host."https://mirror.corp.test"]
-			capabilities = ["pull", "resolve"]`)},
-	}
-	ref, _ := endpoints.ParseReference("busybox")
-	sources, findings, err := endpoints.Sources(node, "", ref)
-	for _, s := range sources {
-		fmt.Println(s.Kind, s.Base)
-	}
-	fmt.Println(findings, err)
-	// Output:
-	// mirror https://mirror.corp.test/v2
-	// upstream https://registry-1.docker.io/v2
-	// [] <nil>
-}
-
-func ExampleProxyFor() {
-	proxy := endpoints.ProxyFor(map[string]string{"HTTPS_PROXY": "http://proxy.corp.test:3128", "NO_PROXY": "registry.corp.test"})
-	for _, s := range []string{"https://registry.corp.test/v2/", "https://blobs.example.test/x"} {
-		u, _ := url.Parse(s)
-		p, _ := proxy(u)
-		fmt.Println(u.Host, p)
-	}
-	// Output:
-	// registry.corp.test <nil>
-	// blobs.example.test http://proxy.corp.test:3128
 }
 
 // roundTrip stands for a transport to one host.
@@ -89,33 +54,16 @@ func ExampleWalk() {
 	// failed blobs.corp.test:443 image.digest-mismatch
 }
 
-func ExampleSourcesOf() {
-	node := fstest.MapFS{"etc/containers/registries.conf": {Data: []byte(`
-		[[registry]]
-		prefix = "registry.corp.test/team"
-		location = "new.corp.test/group"
-		[[registry.mirror]]
-		location = "mirror.corp.test:5000/cache"`)}}
-	ref, _ := endpoints.ParseReference("registry.corp.test/team/app:1")
-	sources, _, _ := endpoints.SourcesOf(node, "crio", "", ref)
-	for _, s := range sources {
-		w := s.Walk(ref, endpoints.WayCRIO)
-		fmt.Println(s.Kind, s.Host, w.Reference.Repository, "credential:", s.Credential, "dead:", s.Delay(endpoints.WayCRIO, 10))
-	}
-	// Output:
-	// mirror mirror.corp.test:5000 cache/app credential: none dead: 30s
-	// upstream new.corp.test group/app credential: none dead: 30s
-}
-
 // A gateway that does not know /v2/ itself: containerd pulls, CRI-O does not.
 func ExampleWalk_Ping() {
 	ref, _ := endpoints.ParseReference("registry.corp.test/team/app:1")
 	gateway := roundTrip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 404, Body: io.NopCloser(strings.NewReader("no such page")), Request: r}, nil
 	})
-	for _, way := range []endpoints.Way{endpoints.WayContainerd, endpoints.WayCRIO} {
-		r := (&endpoints.Walk{Reference: ref, Client: way.Client()}).Ping(context.Background(), gateway)
-		fmt.Println(way, r.Outcome, r.Findings()[0].Severity, r.Findings()[0].Cause)
+	for _, name := range []string{"containerd", "crio"} {
+		client := noderuntime.Of(name, "").Client
+		r := (&endpoints.Walk{Reference: ref, Client: client}).Ping(context.Background(), gateway)
+		fmt.Println(name, r.Outcome, r.Findings()[0].Severity, r.Findings()[0].Cause)
 	}
 	// Output:
 	// containerd not-needed warn endpoint.method-blocked
@@ -147,57 +95,6 @@ type errReader struct{ error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.error }
 
-func ExampleContentStore_Present() {
-	const layer = "d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"
-	node := fstest.MapFS{
-		"etc/containerd/config.toml": {Data: []byte(`root = "/mnt/containerd"`)},
-		"mnt/containerd/io.containerd.content.v1.content/blobs/sha256/" + layer: {Data: []byte("other")},
-	}
-	store, _ := endpoints.OpenContentStore(node, "")
-	_, findings := store.Present(&endpoints.Manifest{Layers: []endpoints.Descriptor{
-		{Digest: "sha256:" + layer, Size: 5},
-		{Digest: "sha256:" + strings.Repeat("0", 64), Size: 5},
-	}})
-	fmt.Println(findings[0].Cause, findings[0].Severity)
-	fmt.Println(findings[0].Summary)
-	// Output:
-	// node.layers-already-present info
-	// 1 of the 2 layers are in containerd's store on this node already: its own pull would request the rest only
-}
-
-func ExampleJudgeProxy() {
-	env := map[string]string{"HTTPS_PROXY": "http://proxy.corp.test:3128", "NO_PROXY": "10.0.0.0/8"}
-	registry := endpoints.ProxiedURL{URL: &url.URL{Scheme: "https", Host: "registry.corp.test"}, Addrs: []netip.Addr{netip.MustParseAddr("10.20.0.4")}}
-	for _, f := range endpoints.JudgeProxy(env, registry) {
-		fmt.Println(f.Summary)
-	}
-	// Output:
-	// registry.corp.test goes to the proxy although NO_PROXY of the runtime has 10.0.0.0/8: a range matches only an address that stands in the URL, and registry.corp.test is a name, though it leads to 10.20.0.4
-}
-
-func ExampleSandboxImage() {
-	node := fstest.MapFS{"etc/containerd/config.toml": {Data: []byte(`
-		version = 3
-		[plugins."io.containerd.cri.v1.images".pinned_images]
-		sandbox = "registry.corp.test/pause:3.10"`)}}
-	s, ok, _ := endpoints.SandboxImage(node, "containerd", "")
-	fmt.Println(ok, s.Image)
-	// Output:
-	// true registry.corp.test/pause:3.10
-}
-
-func ExampleKnown() {
-	provider, hints := endpoints.Known("corp.azurecr.io")
-	fmt.Println(provider)
-	for _, h := range hints {
-		fmt.Println(h.Role, h.Host, h.Concrete())
-	}
-	// Output:
-	// Azure Container Registry
-	// blob corp.*.data.azurecr.io false
-	// blob *.blob.core.windows.net false
-}
-
 // The zero Checker asks this machine's network; here the question makes no
 // sense, which is the only kind of error.
 func ExampleChecker_Check() {
@@ -205,21 +102,4 @@ func ExampleChecker_Check() {
 	fmt.Println(err)
 	// Output:
 	// image.invalid-reference: "https://registry.corp.test/team/app" is not an image reference: it has a URL scheme, which an image reference never has
-}
-
-// Whether a node must ask for its sandbox image at all, and what it offers then.
-func ExampleSandbox_Stored() {
-	node := fstest.MapFS{
-		"etc/crio/crio.conf": {Data: []byte("[crio.image]\npause_image = 'registry.corp.test/pause:3.9'\n")},
-		"var/lib/containers/storage/overlay-images/images.json": {Data: []byte(`[{"names":["registry.corp.test/pause:3.8"]}]`)},
-	}
-	s, _, _ := endpoints.SandboxImage(node, "crio", "")
-	ref, _ := endpoints.ParseReference(s.Image)
-	stored, err := s.Stored(node, "crio", "", ref)
-	fmt.Println(stored, err)
-	_, file, err := s.Login(node, "crio", "", ref.Host, ref.Repository)
-	fmt.Printf("%q %v\n", file, err)
-	// Output:
-	// false <nil>
-	// "" <nil>
 }

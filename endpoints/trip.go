@@ -10,16 +10,17 @@ import (
 	"sync"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // trip is one walk of a Checker at one source.
 type trip struct {
-	c   *Checker
-	w   *Walk
-	m   *Map
-	src Source
-	way Way
+	c     *Checker
+	w     *Walk
+	m     *Map
+	src   noderuntime.Source
+	files noderuntime.Files
 
 	mu    sync.Mutex // guards what several blobs share
 	pools map[string]*host
@@ -80,14 +81,14 @@ func (t *trip) pool(l *ledger, u *url.URL, role Role, foundBy string) (*host, er
 
 // foreign are the settings that hold at the places that a layer names itself: of
 // the source's for CRI-O and docker, none for containerd.
-func (t *trip) foreign() Source {
-	if t.way.Pings() {
+func (t *trip) foreign() noderuntime.Source {
+	if t.files.Client.ForeignSettings {
 		return t.src
 	}
-	return Source{}
+	return noderuntime.Source{}
 }
 
-func (t *trip) poolWith(l *ledger, src Source, u *url.URL, role Role, foundBy string) (*host, error) {
+func (t *trip) poolWith(l *ledger, src noderuntime.Source, u *url.URL, role Role, foundBy string) (*host, error) {
 	// Where the source's settings hold and where they do not, connections are trusted
 	// otherwise.
 	key := u.Scheme + "://" + registry.HostPort(u) + " " + src.File
@@ -126,7 +127,7 @@ func (t *trip) merge(l *ledger) {
 	for _, use := range l.touched {
 		i := slices.IndexFunc(t.m.Touched, func(h HostUse) bool { return h.key() == use.key() })
 		if i < 0 {
-			use.Provider, _ = Known(use.Host)
+			use.Provider, _ = noderuntime.Known(use.Host)
 			t.m.Touched = append(t.m.Touched, use)
 			continue
 		}
@@ -168,7 +169,7 @@ func (t *trip) notVerified(r *RequestReport) {
 
 // origin is how a source came to be asked.
 func (t *trip) origin() (Role, string) {
-	if t.src.Kind == KindMirror {
+	if t.src.Kind == noderuntime.KindMirror {
 		return RoleMirror, t.src.File
 	}
 	return RoleManifest, "the image name"
@@ -177,7 +178,7 @@ func (t *trip) origin() (Role, string) {
 // run orders the steps. Each needs the one before.
 func (t *trip) run(ctx context.Context) {
 	l := &ledger{}
-	if t.way.Pings() {
+	if t.files.Client.Pings {
 		r := t.ping(ctx, l)
 		t.pinged = r
 		t.merge(l)
@@ -185,7 +186,7 @@ func (t *trip) run(ctx context.Context) {
 			return
 		}
 	}
-	r := t.resolve(ctx, l, t.way.Method())
+	r := t.resolve(ctx, l, t.files.Client.Method())
 	if r != nil && r.NeedsGet() {
 		r = t.resolve(ctx, l, "GET")
 	}
@@ -213,11 +214,8 @@ func (t *trip) run(ctx context.Context) {
 
 // present says which blobs the node has already.
 func (t *trip) present(m *Manifest) {
-	if t.c.FS == nil || t.way != "" && t.way != WayContainerd {
-		return
-	}
-	store, err := OpenContentStore(t.c.FS, t.c.ConfigFile)
-	if err != nil {
+	store, err := t.files.Store()
+	if store == nil || err != nil {
 		return // told with the sources
 	}
 	held, findings := store.Present(m)

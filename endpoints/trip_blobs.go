@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
@@ -76,7 +77,7 @@ func (t *trip) parallel() int {
 	if t.c.Concurrency > 0 {
 		return t.c.Concurrency
 	}
-	return t.way.Parallel()
+	return t.files.Parallel
 }
 
 // host is one host of a trip: its connections, and how many requests may use them
@@ -139,7 +140,7 @@ func (t *trip) blob(ctx context.Context, l *ledger, d Descriptor, mode Mode) *Re
 }
 
 // follow takes the redirects of one blob request.
-func (t *trip) follow(ctx context.Context, l *ledger, w *Walk, src Source, r *RequestReport, d Descriptor, mode Mode) *RequestReport {
+func (t *trip) follow(ctx context.Context, l *ledger, w *Walk, src noderuntime.Source, r *RequestReport, d Descriptor, mode Mode) *RequestReport {
 	l.note(r)
 	for r.Redirect() != nil {
 		h, err := t.poolWith(l, src, r.Redirect(), RoleBlob, r.Host)

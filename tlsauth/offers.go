@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
@@ -139,23 +140,22 @@ func (o Offer) exchanged(res registry.TokenResult) CredentialInfo {
 
 // ForRuntime returns the offer as a runtime sends it: kinds of credentials that
 // it ignores are taken out and named in Info.Ignored. runtime is the name of the
-// process ("containerd", "k3s", "rke2", "crio", "dockerd"); any other name, and
-// "", changes nothing.
+// process ("containerd", "k3s", "rke2", "crio", "podman", "dockerd"); any other name,
+// and "", changes nothing.
 //
-//	                   containerd        CRI-O     cri-dockerd
-//	user and password  sent              sent      sent
-//	identity token     refresh by POST   ignored   refresh by POST
-//	registry token     ignored           ignored   sent
+//	                   containerd        CRI-O, podman   cri-dockerd
+//	user and password  sent              sent            sent
+//	identity token     refresh by POST   ignored         refresh by POST
+//	registry token     ignored           ignored         sent
 func (o Offer) ForRuntime(runtime string) Offer {
-	identity := runtime == "crio"
-	registry := identity || slices.Contains([]string{"containerd", "k3s", "k3s-server", "k3s-agent", "rke2"}, runtime)
+	sends := noderuntime.Of(runtime, "")
 	secret, info := o.secret(), o.Info
 	info.Ignored = slices.Clip(info.Ignored)
-	if identity && secret.IdentityToken != "" {
+	if !sends.IdentityToken && secret.IdentityToken != "" {
 		secret.IdentityToken = ""
 		info.Ignored = append(info.Ignored, "identity token")
 	}
-	if registry && secret.RegistryToken != "" {
+	if !sends.RegistryToken && secret.RegistryToken != "" {
 		secret.RegistryToken = ""
 		info.Ignored = append(info.Ignored, "registry token")
 	}

@@ -19,7 +19,7 @@ func start(tree fstest.MapFS, pid int, comm, args string) {
 const (
 	k3sConfig    = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"
 	rke2Config   = "/var/lib/rancher/rke2/agent/etc/containerd/config.toml"
-	dockerConfig = "/var/run/docker/containerd/containerd.toml"
+	dockerRunner = "/var/run/docker/containerd/containerd.toml"
 )
 
 // Which process pulls, in the forms in which nodes come.
@@ -36,13 +36,13 @@ func TestDistributions(t *testing.T) {
 			{"containerd", "containerd -c " + k3sConfig},
 			{"containerd-shim", "/var/lib/rancher/k3s/data/current/bin/containerd-shim-runc-v2 -namespace k8s.io"},
 		}, "containerd", 101, k3sConfig},
-		"k3s with docker": {[][2]string{{"dockerd", "/usr/bin/dockerd"}, {"containerd", "containerd --config " + dockerConfig}}, "dockerd", 100, ""},
+		"k3s with docker": {[][2]string{{"dockerd", "/usr/bin/dockerd"}, {"containerd", "containerd --config " + dockerRunner}}, "dockerd", 100, ""},
 		"RKE2": {[][2]string{
 			{"rke2", "/usr/local/bin/rke2 server"},
 			{"containerd", "containerd -c " + rke2Config},
 			{"kubelet", "kubelet --container-runtime-endpoint=unix:///run/k3s/containerd/containerd.sock"},
 		}, "containerd", 101, rke2Config},
-		"docker alone, its containerd older": {[][2]string{{"containerd", "containerd --config " + dockerConfig}, {"dockerd", "/usr/bin/dockerd -H fd://"}}, "dockerd", 101, ""},
+		"docker alone, its containerd older": {[][2]string{{"containerd", "containerd --config " + dockerRunner}, {"dockerd", "/usr/bin/dockerd -H fd://"}}, "dockerd", 101, ""},
 		"docker beside the kubelet's containerd": {[][2]string{
 			{"dockerd", "/usr/bin/dockerd -H fd:// --containerd=/run/containerd/containerd.sock"},
 			{"containerd", "/usr/bin/containerd"},

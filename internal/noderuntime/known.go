@@ -1,20 +1,22 @@
-package endpoints
+package noderuntime
 
 import (
 	"path"
 	"strings"
+
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // Hint is a host that pulls from a registry are known to touch, by the provider's
 // documents. It is a hint and never the truth: lists of this kind have aged again
 // and again, only a walk shows what an image needs.
 type Hint struct {
-	Host string `json:"host"` // a name, or a pattern with "*" for one or more labels
-	Role Role   `json:"role"`
-	Ref  string `json:"ref"` // the document that says so
+	Host string // a name, or a pattern with "*" for one or more labels
+	Role registry.Role
+	Ref  string // the document that says so
 }
 
-// Concrete says whether the hint is a host that can be asked and no pattern.
+// Concrete reports whether the hint is a host that can be asked and no pattern.
 func (h Hint) Concrete() bool { return !strings.Contains(h.Host, "*") }
 
 // provider is one known shape of registry hosts.
@@ -41,31 +43,31 @@ var providers = []provider{
 	{"*.data.azurecr.io", "Azure Container Registry", nil},
 	{"*.azurecr.*", "Azure Container Registry", func(host string) []Hint {
 		name, rest, _ := strings.Cut(host, ".")
-		return []Hint{{name + ".*.data." + rest, RoleBlob, acrDoc}, {"*.blob.core.windows.net", RoleBlob, acrDoc}}
+		return []Hint{{name + ".*.data." + rest, registry.RoleBlob, acrDoc}, {"*.blob.core.windows.net", registry.RoleBlob, acrDoc}}
 	}},
-	{"mcr.microsoft.com", "Microsoft Container Registry", fixed(Hint{"*.data.mcr.microsoft.com", RoleBlob, mcrDoc})},
+	{"mcr.microsoft.com", "Microsoft Container Registry", fixed(Hint{"*.data.mcr.microsoft.com", registry.RoleBlob, mcrDoc})},
 	{"*.dkr.ecr.*.amazonaws.com*", "Amazon ECR", func(host string) []Hint {
 		parts := strings.Split(host, ".")
 		if len(parts) < 6 {
 			return nil
 		}
 		region := parts[3]
-		return []Hint{{"prod-" + region + "-starport-layer-bucket.s3." + region + ".amazonaws.com", RoleBlob, ecrDoc}, {"api.ecr." + region + ".amazonaws.com", RoleToken, ecrDoc}}
+		return []Hint{{"prod-" + region + "-starport-layer-bucket.s3." + region + ".amazonaws.com", registry.RoleBlob, ecrDoc}, {"api.ecr." + region + ".amazonaws.com", registry.RoleToken, ecrDoc}}
 	}},
-	{"public.ecr.aws", "Amazon ECR Public", fixed(Hint{"*.cloudfront.net", RoleBlob, ecrDoc})},
-	{"registry-1.docker.io", "Docker Hub", fixed(Hint{"auth.docker.io", RoleToken, hubDoc}, Hint{"production.cloudflare.docker.com", RoleBlob, hubDoc},
-		Hint{"production.cloudfront.docker.com", RoleBlob, hubDoc}, Hint{"docker-images-prod.*.r2.cloudflarestorage.com", RoleBlob, hubDoc})},
+	{"public.ecr.aws", "Amazon ECR Public", fixed(Hint{"*.cloudfront.net", registry.RoleBlob, ecrDoc})},
+	{"registry-1.docker.io", "Docker Hub", fixed(Hint{"auth.docker.io", registry.RoleToken, hubDoc}, Hint{"production.cloudflare.docker.com", registry.RoleBlob, hubDoc},
+		Hint{"production.cloudfront.docker.com", registry.RoleBlob, hubDoc}, Hint{"docker-images-prod.*.r2.cloudflarestorage.com", registry.RoleBlob, hubDoc})},
 	{"auth.docker.io", "Docker Hub", nil},
 	{"production.*.docker.com", "Docker Hub", nil},
 	{"*.r2.cloudflarestorage.com", "Cloudflare R2", nil},
-	{"quay.io", "Quay", fixed(Hint{"cdn*.quay.io", RoleBlob, quayDoc})},
+	{"quay.io", "Quay", fixed(Hint{"cdn*.quay.io", registry.RoleBlob, quayDoc})},
 	{"*.quay.io", "Quay", nil},
-	{"ghcr.io", "GitHub Packages", fixed(Hint{"pkg-containers.githubusercontent.com", RoleBlob, ghcrDoc})},
-	{"registry.gitlab.com", "GitLab", fixed(Hint{"gitlab.com", RoleToken, gitlabDoc}, Hint{"cdn.registry.gitlab-static.net", RoleBlob, gitlabDoc})},
-	{"*-docker.pkg.dev", "Google Artifact Registry", fixed(Hint{"storage.googleapis.com", RoleBlob, garDoc})},
-	{"gcr.io", "Google Container Registry", fixed(Hint{"storage.googleapis.com", RoleBlob, garDoc})},
-	{"*.gcr.io", "Google Container Registry", fixed(Hint{"storage.googleapis.com", RoleBlob, garDoc})},
-	{"registry.k8s.io", "the Kubernetes project", fixed(Hint{"*-docker.pkg.dev", RoleBlob, "https://github.com/kubernetes/registry.k8s.io"}, Hint{"prod-registry-k8s-io-*.s3.dualstack.*.amazonaws.com", RoleBlob, "https://github.com/kubernetes/registry.k8s.io"})},
+	{"ghcr.io", "GitHub Packages", fixed(Hint{"pkg-containers.githubusercontent.com", registry.RoleBlob, ghcrDoc})},
+	{"registry.gitlab.com", "GitLab", fixed(Hint{"gitlab.com", registry.RoleToken, gitlabDoc}, Hint{"cdn.registry.gitlab-static.net", registry.RoleBlob, gitlabDoc})},
+	{"*-docker.pkg.dev", "Google Artifact Registry", fixed(Hint{"storage.googleapis.com", registry.RoleBlob, garDoc})},
+	{"gcr.io", "Google Container Registry", fixed(Hint{"storage.googleapis.com", registry.RoleBlob, garDoc})},
+	{"*.gcr.io", "Google Container Registry", fixed(Hint{"storage.googleapis.com", registry.RoleBlob, garDoc})},
+	{"registry.k8s.io", "the Kubernetes project", fixed(Hint{"*-docker.pkg.dev", registry.RoleBlob, "https://github.com/kubernetes/registry.k8s.io"}, Hint{"prod-registry-k8s-io-*.s3.dualstack.*.amazonaws.com", registry.RoleBlob, "https://github.com/kubernetes/registry.k8s.io"})},
 	{"*.blob.core.windows.net", "Azure Blob Storage", nil},
 	{"*.s3.*amazonaws.com", "Amazon S3", nil},
 	{"s3.*amazonaws.com", "Amazon S3", nil},

@@ -1,4 +1,4 @@
-package endpoints
+package noderuntime
 
 import (
 	"testing"
@@ -37,7 +37,7 @@ func TestOwnLogin(t *testing.T) {
 			for path, text := range tt.node {
 				node[path] = &fstest.MapFile{Data: []byte(text)}
 			}
-			login, file, err := OwnLogin(node, tt.runtime, "", "registry.corp.test", "team/app")
+			login, file, err := Open(node, tt.runtime, "").Login("registry.corp.test", "team/app", "")
 			require.Equal(t, tt.fails, err != nil, err)
 			require.Equal(t, tt.file, file)
 			require.Equal(t, tt.file != "", login.Auth != "" || login.Username != "")
@@ -46,7 +46,7 @@ func TestOwnLogin(t *testing.T) {
 			}
 		})
 	}
-	_, file, err := OwnLogin(nil, "containerd", "", "registry.corp.test", "team/app")
+	_, file, err := Open(nil, "containerd", "").Login("registry.corp.test", "team/app", "")
 	require.NoError(t, err)
 	require.Empty(t, file)
 }

@@ -1,4 +1,4 @@
-package endpoints
+package noderuntime
 
 import (
 	"fmt"
@@ -84,18 +84,17 @@ func TestSandboxImage(t *testing.T) {
 		{"dockerd", fstest.MapFS{}, "", ""},
 		{"containerd", nil, "", ""},
 	} {
-		s, ok, err := SandboxImage(tt.node, tt.runtime, "")
+		s, err := Open(treeOf(tt.node), tt.runtime, "").Sandbox()
 		require.NoError(t, err)
-		assert.Equal(t, tt.image != "", ok)
 		assert.Equal(t, tt.image, s.Image)
 		assert.Equal(t, tt.file, s.File)
 		if tt.runtime == "crio" {
 			assert.Equal(t, "/etc/auth.json", s.AuthFile)
 		}
 	}
-	_, _, err := SandboxImage(fstest.MapFS{"etc/crio/crio.conf": file("[")}, "crio", "")
+	_, err := Open(fstest.MapFS{"etc/crio/crio.conf": file("[")}, "crio", "").Sandbox()
 	assert.Error(t, err)
-	env, err := DockerProxy(fstest.MapFS{"etc/docker/daemon.json": file(`{"proxies":{"https-proxy":"http://p:1","no-proxy":"a"}}`)})
+	env, err := Open(fstest.MapFS{"etc/docker/daemon.json": file(`{"proxies":{"https-proxy":"http://p:1","no-proxy":"a"}}`)}, "dockerd", "").Proxy()
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"HTTPS_PROXY": "http://p:1", "NO_PROXY": "a"}, env)
 }

@@ -1,4 +1,4 @@
-package endpoints
+package noderuntime
 
 import (
 	"context"
@@ -29,7 +29,7 @@ Range = "bytes=0-0"
 
 func mirrorWithFields(t *testing.T, scheme string) Source {
 	t.Helper()
-	sources, err := parseHosts([]byte(strings.ReplaceAll(hostsWithFields, "SCHEME", scheme)), "/certs.d/registry.corp.test", referenceTo(t, image))
+	sources, err := parseHosts([]byte(strings.ReplaceAll(hostsWithFields, "SCHEME", scheme)), "/certs.d/registry.corp.test", referenceTo(t, "registry.corp.test/team/app:1"))
 	require.NoError(t, err)
 	return sources[0]
 }
@@ -37,9 +37,9 @@ func mirrorWithFields(t *testing.T, scheme string) Source {
 func TestHeaderFieldsOfHostsToml(t *testing.T) {
 	t.Parallel()
 	s := mirrorWithFields(t, "https")
-	assert.Equal(t, []string{"Accept", "Authorization", "Range", "User-Agent", "X-Api-Key", "X-Team"}, s.HeaderNames)
-	assert.Equal(t, []string{"Range"}, s.Fields().Unsent())
-	d := Descriptor{Digest: sum("layer"), Size: 5}
+	assert.Equal(t, []string{"Accept", "Authorization", "Range", "User-Agent", "X-Api-Key", "X-Team"}, s.Fields.Names())
+	assert.Equal(t, []string{"Range"}, s.Fields.Unsent())
+	d := registry.Descriptor{Digest: sum("layer"), Size: 5}
 	var seen []*http.Request
 	rt := roundTrip(func(req *http.Request) (*http.Response, error) {
 		seen = append(seen, req)
@@ -48,10 +48,10 @@ func TestHeaderFieldsOfHostsToml(t *testing.T) {
 		}
 		return reply(403, nil, "denied")(req)
 	})
-	w := s.Walk(referenceTo(t, image), WayContainerd)
+	w := s.Walk(referenceTo(t, "registry.corp.test/team/app:1"), Of("containerd", "").Client)
 	r := w.Resolve(t.Context(), rt, "HEAD")
 	assert.True(t, r.Credentialed, "the configured login is one")
-	assert.Equal(t, OutcomeFailed, r.Outcome)
+	assert.Equal(t, registry.OutcomeFailed, r.Outcome)
 	head := seen[0].Header
 	assert.Equal(t, []string{"app"}, head["X-Team"])
 	assert.Equal(t, []string{"s3cr3t-1", "s3cr3t-2"}, head["X-Api-Key"])
@@ -61,21 +61,21 @@ func TestHeaderFieldsOfHostsToml(t *testing.T) {
 	assert.Empty(t, head["Range"])
 
 	w.Authorization = "Bearer s3cr3t-4"
-	r = w.Blob(t.Context(), rt, d, Whole)
+	r = w.Blob(t.Context(), rt, d, registry.Whole)
 	assert.Equal(t, []string{"Bearer s3cr3t-4"}, seen[1].Header["Authorization"], "the token takes its place")
 	assert.Len(t, seen[1].Header["Accept"], 1, "a GET has its own")
-	next := w.Follow(t.Context(), rt, r, d, Whole)
+	next := w.Follow(t.Context(), rt, r, d, registry.Whole)
 	for name := range seen[2].Header {
 		assert.NotContains(t, []string{"X-Team", "X-Api-Key", "Authorization"}, name, "a redirect leads elsewhere")
 	}
 	assert.Equal(t, "header fields of the runtime's configuration withheld: after a redirect", next.Inconclusive)
-	for _, v := range []any{s, &s, *w, r, next, s.Fields(), []Source{s}} {
+	for _, v := range []any{s, &s, *w, r, next, s.Fields, []Source{s}} {
 		raw, err := json.Marshal(v)
-		if _, isWalk := v.(Walk); !isWalk { // which is no data
+		if _, isWalk := v.(registry.Walk); !isWalk { // which is no data
 			require.NoError(t, err)
 		}
 		texts := fmt.Sprintf("%v %+v %#v %s", v, v, v, raw)
-		if _, isWalk := v.(Walk); isWalk {
+		if _, isWalk := v.(registry.Walk); isWalk {
 			texts = strings.ReplaceAll(texts, w.Authorization, "")
 		}
 		assert.NotContains(t, texts, "s3cr3t")
@@ -89,16 +89,16 @@ func TestHeaderFieldsForAllRegistries(t *testing.T) {
 	sources, _ := sourcesOf(t, fstest.MapFS{
 		"etc/containerd/config.toml":      file("version = 2\n[plugins.'io.containerd.grpc.v1.cri'.registry]\nconfig_path = '/c'\n[plugins.'io.containerd.grpc.v1.cri'.registry.headers]\nX-All = ['a']\nX-Team = ['b']\n"),
 		"c/registry.corp.test/hosts.toml": file("[host.'https://mirror.corp.test'.header]\nX-Team = 'app'\n"),
-	}, image)
+	}, "registry.corp.test/team/app:1")
 	require.Len(t, sources, 2)
-	assert.Equal(t, []string{"X-All", "X-Team"}, sources[0].HeaderNames)
-	assert.Equal(t, []string{"X-Team"}, sources[0].TokenFields().Names())
+	assert.Equal(t, []string{"X-All", "X-Team"}, sources[0].Fields.Names())
+	assert.Equal(t, []string{"X-Team"}, sources[0].TokenFields.Names())
 	req, err := http.NewRequest(http.MethodGet, "https://mirror.corp.test", nil)
 	require.NoError(t, err)
-	sources[0].Fields().Apply(req)
+	sources[0].Fields.Apply(req)
 	assert.Equal(t, []string{"b", "app"}, req.Header["X-Team"])
-	assert.Equal(t, []string{"X-All", "X-Team"}, sources[1].TokenFields().Names())
-	assert.Equal(t, "2 header fields", sources[1].Fields().String())
+	assert.Equal(t, []string{"X-All", "X-Team"}, sources[1].TokenFields.Names())
+	assert.Equal(t, "2 header fields", sources[1].Fields.String())
 }
 
 // In clear only what does not sound like a credential goes out.
@@ -106,7 +106,7 @@ func TestHeaderFieldsInClear(t *testing.T) {
 	t.Parallel()
 	s := mirrorWithFields(t, "http")
 	for status, inconclusive := range map[int]string{403: "header fields of the runtime's configuration withheld: plain http", 404: ""} {
-		w := s.Walk(referenceTo(t, image), WayContainerd)
+		w := s.Walk(referenceTo(t, "registry.corp.test/team/app:1"), Of("containerd", "").Client)
 		r := w.Resolve(t.Context(), roundTrip(func(req *http.Request) (*http.Response, error) {
 			assert.Equal(t, "app", req.Header.Get("X-Team"))
 			assert.NotContains(t, fmt.Sprint(req.Header), "s3cr3t")
@@ -126,7 +126,7 @@ func TestHeaderFieldsForTheTokenServer(t *testing.T) {
 			assert.Equal(t, "app", req.Header.Get("X-Team"))
 			assert.Equal(t, "Basic s3cr3t-3", req.Header.Get("Authorization"))
 			return reply(200, nil, `{"token":"t"}`)(req)
-		}), registry.TokenRequest{Challenge: registry.Challenge{Realm: realm}, Repository: "a", Fields: s.Fields()})
+		}), registry.TokenRequest{Challenge: registry.Challenge{Realm: realm}, Repository: "a", Fields: s.Fields})
 		assert.Equal(t, sent, asked)
 		assert.Equal(t, sent, res.HasToken)
 		if !sent {
@@ -143,7 +143,7 @@ func TestHeaderFieldsForTheTokenServer(t *testing.T) {
 		assert.Empty(t, req.Header.Get("X-Team"))
 		return reply(403, nil, "denied")(req)
 	})
-	res := registry.FetchToken(t.Context(), rt, registry.TokenRequest{Challenge: registry.Challenge{Realm: "https://auth.corp.test/token"}, Repository: "a", Fields: s.Fields(),
+	res := registry.FetchToken(t.Context(), rt, registry.TokenRequest{Challenge: registry.Challenge{Realm: "https://auth.corp.test/token"}, Repository: "a", Fields: s.Fields,
 		Next: func(context.Context, *url.URL) (http.RoundTripper, error) { return rt, nil }})
 	assert.ErrorContains(t, res.Err, "header fields of the configuration do not go after a redirect")
 }

@@ -1,4 +1,4 @@
-package endpoints
+package noderuntime
 
 import (
 	"io/fs"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 func TestContentStore(t *testing.T) {
@@ -17,7 +18,7 @@ func TestContentStore(t *testing.T) {
 	blob := func(root, body string) string {
 		return root + "/io.containerd.content.v1.content/blobs/sha256/" + strings.TrimPrefix(sum(body), "sha256:")
 	}
-	m := &Manifest{Config: Descriptor{Digest: sum("{}"), Size: 2}, Layers: []Descriptor{{Digest: sum("a"), Size: 1}, {Digest: sum("b"), Size: 1}, {Digest: sum("a"), Size: 1}}}
+	m := &registry.Manifest{Config: registry.Descriptor{Digest: sum("{}"), Size: 2}, Layers: []registry.Descriptor{{Digest: sum("a"), Size: 1}, {Digest: sum("b"), Size: 1}, {Digest: sum("a"), Size: 1}}}
 	node := fstest.MapFS{
 		"etc/containerd/config.toml":      file("root = '/mnt/x'\nimports = ['conf.d/*.toml']\n"),
 		"etc/containerd/conf.d/disk.toml": file("root = '/mnt/data/containerd/'\n"),
@@ -25,7 +26,7 @@ func TestContentStore(t *testing.T) {
 		blob("mnt/data/containerd", "b"):  file("too long"),
 		blob("var/lib/containerd", "b"):   file("b"),
 	}
-	s, err := OpenContentStore(node, "")
+	s, err := Open(node, "containerd", "").Store()
 	require.NoError(t, err)
 	assert.Equal(t, "/mnt/data/containerd", s.Dir)
 	held, f := s.Present(m)
@@ -35,18 +36,18 @@ func TestContentStore(t *testing.T) {
 	assert.Contains(t, f[0].Summary, "1 of the 2 layers")
 	assert.NoError(t, s.Err())
 
-	s, err = OpenContentStore(node, "/etc/other.toml")
+	s, err = Open(node, "containerd", "/etc/other.toml").Store()
 	require.NoError(t, err)
 	held, _ = s.Present(m)
 	assert.Equal(t, []string{sum("b")}, digests(held), "the default root")
 
-	for _, none := range []*ContentStore{{}, must(OpenContentStore(nil, "")), must(OpenContentStore(fstest.MapFS{}, ""))} {
+	for _, none := range []*ContentStore{{}, must(Open(nil, "containerd", "").Store()), must(Open(fstest.MapFS{}, "containerd", "").Store())} {
 		held, f := none.Present(m)
 		assert.Empty(t, held)
 		assert.Empty(t, f)
-		assert.False(t, none.Holds(Descriptor{Digest: "sha256:../../x"}))
+		assert.False(t, none.Holds(registry.Descriptor{Digest: "sha256:../../x"}))
 	}
-	s = must(OpenContentStore(forbidden{fstest.MapFS{}}, ""))
+	s = must(Open(forbidden{fstest.MapFS{}}, "containerd", "").Store())
 	assert.False(t, s.Holds(m.Config))
 	assert.ErrorIs(t, s.Err(), fs.ErrPermission)
 }
@@ -60,7 +61,7 @@ func (f forbidden) Stat(name string) (fs.FileInfo, error) {
 
 func must(s *ContentStore, _ error) *ContentStore { return s }
 
-func digests(ds []Descriptor) (out []string) {
+func digests(ds []registry.Descriptor) (out []string) {
 	for _, d := range ds {
 		out = append(out, d.Digest)
 	}

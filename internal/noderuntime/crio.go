@@ -1,16 +1,17 @@
-package endpoints
+package noderuntime
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"net/netip"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -18,8 +19,7 @@ import (
 )
 
 const (
-	registriesConf    = "/etc/containers/registries.conf"
-	registriesConfDir = "/etc/containers/registries.conf.d"
+	registriesConf = "/etc/containers/registries.conf"
 	// shortNameCache is where podman and CRI-O, as root, keep aliases that they
 	// wrote themselves (containers-registries.conf(5)); it goes before the files.
 	shortNameCache = "/var/cache/containers/short-name-aliases.conf"
@@ -58,31 +58,28 @@ type registriesFile struct {
 	} `toml:"registries"`
 }
 
-// registriesConf reads where CRI-O and podman look: the table with the longest
+// crioSources reads where CRI-O and podman look: the table with the longest
 // prefix of the image, its mirrors in order, and always the location itself last
 // (containers-registries.conf(5)). Drop-ins are read in the order of their names,
 // and a later table with the same prefix takes the place of an earlier one.
-func (rd *reader) registriesConf() []Source {
-	if rd.fsys == nil {
-		return nil
-	}
+func crioSources(rd *reader) []Source {
 	var search []string
 	var entries []registryEntry
 	aliases := map[string]string{}
-	files := append([]string{strings.TrimPrefix(registriesConf, "/")}, rd.glob(registriesConfDir+"/*.conf")...)
-	for _, name := range append(files, strings.TrimPrefix(shortNameCache, "/")) {
-		file, ok := rd.registriesFile("/" + name)
+	files := append([]string{registriesConf}, rd.glob("/etc/containers/registries.conf.d/*.conf", maxGlob)...)
+	for _, name := range append(files, shortNameCache) {
+		file, ok := rd.registriesFile(name)
 		if !ok {
 			continue
 		}
 		maps.Copy(aliases, file.Aliases)
-		if "/"+name == shortNameCache {
+		if name == shortNameCache {
 			break // holds nothing else
 		}
 		if file.Unqualified != nil {
 			search = *file.Unqualified
 		}
-		for _, e := range file.entries("/" + name) {
+		for _, e := range file.entries(name) {
 			if i := slices.IndexFunc(entries, func(o registryEntry) bool { return o.Prefix == e.Prefix }); i >= 0 {
 				entries[i] = e
 			} else {
@@ -106,10 +103,8 @@ func (rd *reader) registriesConf() []Source {
 	}
 	e := entries[best]
 	if e.Blocked {
-		f := classify.New(classify.NodeRegistryBlocked, fmt.Sprintf("%s blocks %s on this node, so no packet is sent for %s", e.file, e.Prefix, rd.ref),
-			classify.Fact{Key: classify.FactFile, Value: e.file})
-		f.Endpoint, f.Operation = rd.ref.Host, classify.OperationResolveManifest
-		rd.findings = append(rd.findings, f)
+		f := rd.found(classify.NodeRegistryBlocked, e.file, fmt.Sprintf("%s blocks %s on this node, so no packet is sent for %s", e.file, e.Prefix, rd.ref))
+		f.Operation = classify.OperationResolveManifest
 	}
 	return rd.entrySources(e, image, cut)
 }
@@ -123,10 +118,7 @@ func (rd *reader) registriesFile(name string) (registriesFile, bool) {
 	if err := toml.Unmarshal(data, &file); err != nil {
 		// CRI-O keeps what it read last until it is told to read again; podman and
 		// a restarted CRI-O refuse every pull.
-		f := classify.New(classify.NodeRuntimeConfigInvalid, fmt.Sprintf("%s does not parse (%s): CRI-O and podman refuse every pull once they read it", name, positioned(err)),
-			classify.Fact{Key: classify.FactFile, Value: name})
-		f.Certainty, f.Endpoint = classify.CertaintyLikely, rd.ref.Host
-		rd.findings = append(rd.findings, f)
+		rd.found(classify.NodeRuntimeConfigInvalid, name, fmt.Sprintf("%s does not parse (%s): CRI-O and podman refuse every pull once they read it", name, positioned(err))).Certainty = classify.CertaintyLikely
 		return file, false
 	}
 	return file, true
@@ -204,7 +196,7 @@ func (rd *reader) entrySources(e registryEntry, image string, cut int) []Source 
 func (rd *reader) location(name, file string, insecure bool) (Source, bool) {
 	at, repository := registry.SplitRegistry(name)
 	if !registry.ValidRegistry(at) || !registry.ValidRepository(repository) {
-		rd.ignored(file, fmt.Sprintf("%q, made from the name of the image, names no repository, and the pull fails of it", classify.Redact(name, 128)), classify.NodeRuntimeConfigInvalid)
+		rd.found(classify.NodeRuntimeConfigInvalid, file, fmt.Sprintf("%s: %q, made from the name of the image, names no repository, and the pull fails of it", file, classify.Redact(name, 128)))
 		return Source{}, false
 	}
 	host := at
@@ -226,33 +218,6 @@ func (rd *reader) location(name, file string, insecure bool) (Source, bool) {
 	}
 	s.Base = &url.URL{Scheme: s.Scheme, Host: host, Path: "/v2"}
 	return rd.perHost(s), true
-}
-
-// certDirs are where CRI-O, podman and docker keep certificates per host:port;
-// the first directory that is there counts.
-var certDirs = map[Way][]string{
-	WayCRIO:   {"/etc/containers/certs.d", "/etc/docker/certs.d"},
-	WayDocker: {"/etc/docker/certs.d"},
-}
-
-// perHost adds the certificates of the host's own directory. They hold for the
-// registry named so, and for the token server and stores that it leads to.
-func (rd *reader) perHost(s Source) Source {
-	host := s.Host
-	if host == registry.DockerHubHost {
-		host = registry.DockerHub
-	}
-	for _, root := range certDirs[rd.way] {
-		dir := path.Join(root, host)
-		if _, err := fs.Stat(rd.fsys, inFS(dir)); err == nil {
-			rd.addCertFiles(&s, dir)
-			if s.File == "" {
-				s.File = dir
-			}
-			break
-		}
-	}
-	return s
 }
 
 // shortName judges an image without a registry: CRI-O and podman do not take it
@@ -287,35 +252,133 @@ func (rd *reader) shortName(search []string, aliases map[string]string) {
 	rd.findings = append(rd.findings, f)
 }
 
-// glob lists files by an absolute pattern, sorted, at most maxGlob of them.
-func (rd *reader) glob(pattern string) []string {
-	names, err := fs.Glob(rd.fsys, inFS(pattern))
-	if err != nil {
-		rd.errs = append(rd.errs, fmt.Errorf("list %s: %w", pattern, err))
-	}
-	slices.Sort(names)
-	return names[:min(len(names), maxGlob)]
+// crioFile is what of crio.conf and its drop-ins a pull depends on.
+type crioFile struct {
+	name string
+	Crio struct {
+		Root  string `toml:"root"`
+		Image struct {
+			Pause      string `toml:"pause_image"`
+			Auth       string `toml:"pause_image_auth_file"`
+			GlobalAuth string `toml:"global_auth_file"`
+		} `toml:"image"`
+	} `toml:"crio"`
 }
 
-// inPrefixes says whether host[:port] is named by a list of hosts and networks,
-// as docker's insecure-registries is. Networks match addresses only: names are
-// not resolved here, though docker does.
-func inPrefixes(hostport string, list []string) bool {
-	host := hostport
-	if u, err := url.Parse("//" + hostport); err == nil {
-		host = u.Hostname()
-	}
-	for _, entry := range list {
-		if entry == hostport {
-			return true
+// crioFiles reads crio.conf, then its drop-ins in the order of their names; what
+// comes later wins.
+func (rd *reader) crioFiles() []crioFile {
+	var out []crioFile
+	for _, name := range append([]string{rd.config}, rd.glob("/etc/crio/crio.conf.d/*", maxImports)...) {
+		f := crioFile{name: name}
+		if rd.toml(name, &f) {
+			out = append(out, f)
 		}
-		p, err := netip.ParsePrefix(entry)
-		if err != nil {
+	}
+	return out
+}
+
+// crioSandbox: pause_image, with the file that its credential is in.
+func crioSandbox(rd *reader) Sandbox {
+	var out Sandbox
+	global := ""
+	for _, f := range rd.crioFiles() {
+		if image := f.Crio.Image.Pause; image != "" {
+			out.Image, out.File = classify.Redact(image, 512), f.name
+		}
+		out.AuthFile = cmp.Or(f.Crio.Image.Auth, out.AuthFile)
+		global = cmp.Or(f.Crio.Image.GlobalAuth, global)
+	}
+	out.AuthFile = cmp.Or(out.AuthFile, global)
+	return out
+}
+
+// crioLogin takes authFile, else global_auth_file, else the files of the user that
+// CRI-O runs as, the first that has something (containers-auth.json(5)), by the
+// longest key that is the host and a part of the repository.
+func crioLogin(rd *reader, host, repository, authFile string) (authn.AuthConfig, string) {
+	if authFile == "" {
+		for _, f := range rd.crioFiles() {
+			authFile = cmp.Or(f.Crio.Image.GlobalAuth, authFile)
+		}
+	}
+	files := []string{authFile}
+	if authFile == "" {
+		files = []string{"/run/containers/0/auth.json", "/root/.config/containers/auth.json", "/root/.docker/config.json"}
+	}
+	if len(rd.errs) > 0 {
+		return authn.AuthConfig{}, ""
+	}
+	for _, name := range files {
+		data, ok := rd.read(name)
+		if !ok {
 			continue
 		}
-		if addr, err := netip.ParseAddr(host); err == nil && p.Contains(addr.Unmap()) {
-			return true
+		var doc struct {
+			Auths map[string]struct {
+				Auth          string `json:"auth"`
+				IdentityToken string `json:"identitytoken"`
+			} `json:"auths"`
+		}
+		if json.Unmarshal(data, &doc) != nil { // its error may quote a secret
+			rd.problem("read %s: it is not the JSON that is expected", classify.Redact(name, 200))
+			continue
+		}
+		for key := host + "/" + repository; key != ""; {
+			if a, ok := doc.Auths[key]; ok {
+				return authn.AuthConfig{Auth: a.Auth, IdentityToken: a.IdentityToken}, name
+			}
+			key = key[:max(strings.LastIndexByte(key, '/'), 0)]
 		}
 	}
-	return false
+	return authn.AuthConfig{}, ""
+}
+
+// crioStored looks into the lists of images that containers/storage keeps: root of
+// crio.conf, else graphroot of storage.conf, else the default; and the additional
+// stores.
+func crioStored(rd *reader, ref registry.Reference) (bool, error) {
+	var conf struct {
+		Storage struct {
+			Root    string `toml:"graphroot"`
+			Options struct {
+				More []string `toml:"additionalimagestores"`
+			} `toml:"options"`
+		} `toml:"storage"`
+	}
+	for _, name := range []string{"/etc/containers/storage.conf", "/usr/share/containers/storage.conf"} {
+		if _, ok := rd.read(name); ok {
+			rd.toml(name, &conf)
+			break
+		}
+	}
+	root := cmp.Or(conf.Storage.Root, "/var/lib/containers/storage")
+	for _, f := range rd.crioFiles() {
+		root = cmp.Or(f.Crio.Root, root)
+	}
+	more := conf.Storage.Options.More
+	read := 0
+	for _, root := range append([]string{root}, more[:min(len(more), maxImports)]...) {
+		data, ok := rd.read(path.Join(root, "overlay-images/images.json"))
+		if !ok {
+			continue
+		}
+		var images []struct {
+			Names []string `json:"names"`
+		}
+		if err := json.Unmarshal(data, &images); err != nil {
+			rd.problem("%s: the list of images is no JSON", root)
+			continue
+		}
+		read++
+		for _, image := range images {
+			if slices.Contains(image.Names, ref.String()) {
+				return true, nil
+			}
+		}
+	}
+	if read == 0 && len(rd.errs) == 0 {
+		return false, errors.New("the list of images of containers/storage is not there")
+	}
+	return false, errors.Join(rd.errs...)
 }

@@ -1,26 +1,23 @@
-package endpoints
+package noderuntime
 
 import (
-	"cmp"
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strings"
-
-	"github.com/pelletier/go-toml/v2"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
-const containerdRoot = "/var/lib/containerd"
-
 // ContentStore is what containerd keeps on a node, read by file and never
 // written: whatever lies there is not requested again by a pull.
 //
-// The zero ContentStore holds nothing. Its methods are for one goroutine at a time;
+// A nil or zero ContentStore holds nothing. Its methods are for one goroutine at a time;
 // they read the file system and know no context.
 type ContentStore struct {
 	Dir string // containerd's root directory, "/var/lib/containerd"
@@ -29,19 +26,12 @@ type ContentStore struct {
 	errs []error
 }
 
-// OpenContentStore finds the store of the containerd that was started with the
-// configuration file config ("" = etc/containerd/config.toml): root = "…" there
-// or in a file that it imports, else /var/lib/containerd. The error means that
-// the configuration could not be read from here; the default is taken then. nil
-// as fsys gives the zero store.
-func OpenContentStore(fsys fs.FS, config string) (*ContentStore, error) {
-	s := &ContentStore{Dir: containerdRoot, fsys: fsys}
-	if fsys == nil {
-		return &ContentStore{}, nil
-	}
-	rd := &reader{fsys: fsys, config: cmp.Or(config, containerdConfig)}
+// storeOf finds the store of the containerd that was started with the reader's
+// configuration: root = "…" there or in a file that it imports, else the default.
+func storeOf(rd *reader) (*ContentStore, error) {
+	s := &ContentStore{Dir: "/var/lib/containerd", fsys: rd.fsys}
 	for _, file := range rd.configFiles() {
-		if root, _ := file.doc["root"].(string); root != "" {
+		if root := text(file.doc, "root"); root != "" {
 			s.Dir = path.Clean("/" + strings.ReplaceAll(root, "\\", "/"))
 		}
 	}
@@ -51,13 +41,13 @@ func OpenContentStore(fsys fs.FS, config string) (*ContentStore, error) {
 // blobDir is where the content plugin keeps blobs (plugins/content/local).
 const blobDir = "io.containerd.content.v1.content/blobs"
 
-// Holds says whether a blob lies in the store, whole: blobs get their name only
+// Holds reports whether a blob lies in the store, whole: blobs get their name only
 // when their digest was checked, so the name is believed, and the size held
 // against the descriptor's where that says one. What could not be looked at
 // counts as not there, see [ContentStore.Err].
-func (s *ContentStore) Holds(d Descriptor) bool {
+func (s *ContentStore) Holds(d registry.Descriptor) bool {
 	dg, err := registry.ParseDigest(d.Digest)
-	if s.fsys == nil || err != nil {
+	if s == nil || s.fsys == nil || err != nil {
 		return false
 	}
 	info, err := fs.Stat(s.fsys, inFS(path.Join(s.Dir, blobDir, dg.Algorithm, hex.EncodeToString(dg.Sum))))
@@ -80,8 +70,8 @@ func (s *ContentStore) Err() error { return errors.Join(s.errs...) }
 // is not worth a word.
 //
 // What was unpacked and then dropped (discard_unpacked_layers) is not seen.
-func (s *ContentStore) Present(m *Manifest) ([]Descriptor, []classify.Finding) {
-	var held []Descriptor
+func (s *ContentStore) Present(m *registry.Manifest) ([]registry.Descriptor, []classify.Finding) {
+	var held []registry.Descriptor
 	blobs := m.Blobs()
 	layers := 0
 	for i, d := range blobs {
@@ -109,58 +99,46 @@ func (s *ContentStore) Present(m *Manifest) ([]Descriptor, []classify.Finding) {
 	return held, []classify.Finding{f}
 }
 
-// configFile is a configuration file of containerd, or one that it imports.
-type configFile struct {
-	name string
-	doc  map[string]any
-}
+// maxMetadata bounds a database of images; a node with thousands has some MiB.
+const maxMetadata = 256 << 20
 
-// configFiles reads containerd's configuration with everything that it imports.
-// Imported files come later and win.
-func (rd *reader) configFiles() []configFile {
-	main, ok := rd.toml(rd.config)
-	if !ok {
-		return nil
-	}
-	out := []configFile{{rd.config, main}}
-	imports, _ := main["imports"].([]any)
-	for i, v := range imports {
-		pattern, _ := v.(string)
-		if i == maxImports {
-			rd.errs = append(rd.errs, fmt.Errorf("%s imports more than %d files", rd.config, maxImports))
-			break
-		}
-		if pattern == "" {
-			continue
-		}
-		if !path.IsAbs(pattern) {
-			pattern = path.Join(path.Dir(rd.config), pattern)
-		}
-		names, err := fs.Glob(rd.fsys, inFS(pattern))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			rd.errs = append(rd.errs, fmt.Errorf("list %s: %w", pattern, err))
-		}
-		for _, name := range names[:min(len(names), maxImports)] {
-			if doc, ok := rd.toml("/" + name); ok {
-				out = append(out, configFile{"/" + name, doc})
-			}
-		}
-	}
-	return out
-}
+// boltMagic stands in each of the two first pages, of a machine that is
+// little-endian.
+var boltMagic = []byte("\xed\xda\x0c\xed")
 
-// toml reads a TOML file of the node. A file that does not parse is an error of
-// ours: containerd does not start with such a file; what runs was started with an
-// earlier one, and what that said is not known.
-func (rd *reader) toml(file string) (map[string]any, bool) {
-	data, ok := rd.read(file)
-	if !ok {
-		return nil, false
+// mentions reports whether a bolt database has the bytes of a text somewhere.
+func mentions(fsys fs.FS, name, what string) (bool, error) {
+	info, err := fs.Stat(fsys, name)
+	switch {
+	case err != nil:
+		return false, err
+	case !info.Mode().IsRegular():
+		return false, errors.New("it is no file")
+	case info.Size() > maxMetadata:
+		return false, errors.New("it is larger than 256 MiB")
 	}
-	var doc map[string]any
-	if err := toml.Unmarshal(data, &doc); err != nil {
-		rd.errs = append(rd.errs, fmt.Errorf("read %s: %w", file, positioned(err)))
-		return nil, false
+	f, err := fsys.Open(name)
+	if err != nil {
+		return false, err
 	}
-	return doc, true
+	defer f.Close()
+	from := io.LimitReader(f, maxMetadata)
+	buf := make([]byte, 256<<10)
+	kept := 0 // the end of the part before, in which the text may begin
+	for first := true; ; first = false {
+		n, err := io.ReadFull(from, buf[kept:])
+		if first && !bytes.Contains(buf[:n], boltMagic) {
+			return false, errors.New("it is no bolt database that can be read")
+		}
+		if bytes.Contains(buf[:kept+n], []byte(what)) {
+			return true, nil
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		kept = copy(buf, buf[len(buf)-min(len(what), len(buf)-1):])
+	}
 }

@@ -1,4 +1,4 @@
-package endpoints
+package noderuntime
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 func file(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
@@ -45,9 +46,9 @@ func testPair(t testing.TB) (cert, key []byte) {
 }
 
 func sourcesOf(t *testing.T, fsys fs.FS, image string) ([]Source, []classify.Finding) {
-	ref, err := ParseReference(image)
+	ref, err := registry.ParseReference(image)
 	require.NoError(t, err)
-	sources, findings, err := Sources(fsys, "", ref)
+	sources, findings, err := Open(fsys, "containerd", "").Sources(ref)
 	require.NoError(t, err)
 	return sources, findings
 }
@@ -111,7 +112,7 @@ ca = "root.crt"
 		require.Equal(t, []string{"https://zeta.corp.test/v2", "https://alpha.corp.test:8443/hub", "http://plain.corp.test:5000/v2", "https://registry.corp.test/v2"}, bases(s))
 		assert.Equal(t, []string{CapabilityPull}, s[0].Capabilities)
 		assert.Equal(t, int64(2000), s[0].DialTimeoutMS)
-		assert.Equal(t, []string{"X-Secret"}, s[0].HeaderNames)
+		assert.Equal(t, []string{"X-Secret"}, s[0].Fields.Names())
 		assert.Equal(t, [][]byte{ca}, s[0].CA)
 		assert.Equal(t, "registry.corp.test", s[0].Namespace)
 		assert.Equal(t, KindMirror, s[0].Kind)
@@ -246,9 +247,9 @@ func (l locked) ReadFile(name string) ([]byte, error)  { _, err := l.Open(name);
 
 func TestUnreadableIsNotAbsent(t *testing.T) {
 	t.Parallel()
-	ref, err := ParseReference("registry.corp.test/app")
+	ref, err := registry.ParseReference("registry.corp.test/app")
 	require.NoError(t, err)
-	s, f, err := Sources(locked{fstest.MapFS{"etc/containerd/config.toml": file(conf2)}}, "", ref)
+	s, f, err := Open(locked{fstest.MapFS{"etc/containerd/config.toml": file(conf2)}}, "containerd", "").Sources(ref)
 	assert.ErrorIs(t, err, fs.ErrPermission)
 	assert.Empty(t, f)
 	assert.Len(t, s, 1)
@@ -301,7 +302,7 @@ func FuzzParseHosts(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	ref, _ := ParseReference("registry.corp.test/app")
+	ref, _ := registry.ParseReference("registry.corp.test/app")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		sources, err := parseHosts(bytes.Clone(data), "/etc/containerd/certs.d/x", ref)
 		if err != nil {
@@ -342,14 +343,14 @@ func TestProxyFor(t *testing.T) {
 // A runtime that was started with another configuration file reads that one.
 func TestSourcesOfAnotherConfigurationFile(t *testing.T) {
 	t.Parallel()
-	ref, err := ParseReference("registry.corp.test/team/app:v1")
+	ref, err := registry.ParseReference("registry.corp.test/team/app:v1")
 	require.NoError(t, err)
 	fsys := fstest.MapFS{
 		"etc/containerd/config.toml":                        file(conf2),
 		"opt/runtime/config.toml":                           file("version = 3\n[plugins.'io.containerd.cri.v1.images'.registry]\nconfig_path = '/opt/runtime/certs.d'\n"),
 		"opt/runtime/certs.d/registry.corp.test/hosts.toml": file("[host.'https://mirror.corp.test']\n"),
 	}
-	sources, _, err := Sources(fsys, "/opt/runtime/config.toml", ref)
+	sources, _, err := Open(fsys, "containerd", "/opt/runtime/config.toml").Sources(ref)
 	require.NoError(t, err)
 	require.Len(t, sources, 2)
 	require.Equal(t, "mirror.corp.test", sources[0].Host)

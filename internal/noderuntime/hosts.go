@@ -1,8 +1,6 @@
-package endpoints
+package noderuntime
 
 import (
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,14 +30,11 @@ type hostTable struct {
 	Rewrite      map[string]any `toml:"rewrite"` // k3s and RKE2 only
 }
 
-// maxSources bounds what one hosts.toml can make a walk do.
-const maxSources = 32
-
 // parseHosts reads hosts.toml: its host tables in the order of the file, then
 // the server, which is the registry itself if the file does not say otherwise.
 // It fails where containerd does (core/remotes/docker/config/hosts.go,
 // parseHostsFile).
-func parseHosts(data []byte, dir string, ref Reference) ([]Source, error) {
+func parseHosts(data []byte, dir string, ref registry.Reference) ([]Source, error) {
 	order, err := hostOrder(data)
 	if err != nil {
 		return nil, err
@@ -74,17 +69,6 @@ func parseHosts(data []byte, dir string, ref Reference) ([]Source, error) {
 		s = s.upstream(ref)
 	}
 	return append(out, s), nil
-}
-
-// positioned keeps the place of a TOML error and drops the excerpt, which may
-// hold a secret of the header table.
-func positioned(err error) error {
-	var de *toml.DecodeError
-	if errors.As(err, &de) {
-		row, col := de.Position()
-		return fmt.Errorf("line %d, column %d: %s", row, col, classify.Redact(de.Error(), 160))
-	}
-	return errors.New(classify.Redact(err.Error(), 160))
 }
 
 // hostOrder returns the host tables as they follow in the file, which a decoded
@@ -138,7 +122,7 @@ func unseenHosts(data []byte) []string {
 
 // source turns a table into a Source; server is its URL, "" for a root without
 // one, which leaves Host empty.
-func (t hostTable) source(server, dir string, ref Reference) (Source, error) {
+func (t hostTable) source(server, dir string, ref registry.Reference) (Source, error) {
 	s := Source{File: path.Join(dir, "hosts.toml"), OverridePath: t.OverridePath}
 	if server != "" {
 		if !strings.HasPrefix(server, "http") {
@@ -151,9 +135,8 @@ func (t hostTable) source(server, dir string, ref Reference) (Source, error) {
 		if u.Scheme != "https" && u.Scheme != "http" {
 			return Source{}, fmt.Errorf("the scheme of host %s is neither https nor http", classify.Redact(u.Host, 128))
 		}
-		s.Host, s.Scheme = u.Host, u.Scheme
-		s.Base = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: apiPath(u.Path, t.OverridePath)}
-		s.Kind, s.Namespace = KindMirror, ref.Registry
+		s = s.at(&url.URL{Scheme: u.Scheme, Host: u.Host, Path: apiPath(u.Path, t.OverridePath)}, KindMirror)
+		s.Namespace, s.Capabilities = ref.Registry, nil
 		// containerd compares the names and not what they lead to (registry.go, isProxy)
 		if u.Host == ref.Registry || ref.Registry == registry.DockerHub && u.Host == registry.DockerHubHost {
 			s.Kind, s.Namespace = KindUpstream, ""
@@ -176,8 +159,7 @@ func (t hostTable) source(server, dir string, ref Reference) (Source, error) {
 		}
 		fields[name] = list
 	}
-	s.fields = registry.NewFields(fields)
-	s.HeaderNames = s.fields.Names()
+	s.Fields = registry.NewFields(fields)
 	if t.DialTimeout != "" {
 		d, err := time.ParseDuration(t.DialTimeout)
 		if err != nil {
@@ -264,7 +246,7 @@ func (s *Source) setFiles(t hostTable, dir string) error {
 	return nil
 }
 
-// stringList accepts a string or a list of strings.
+// stringList takes a string or a list of strings.
 func stringList(v any) ([]string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -283,31 +265,14 @@ func stringList(v any) ([]string, bool) {
 	return nil, false
 }
 
-// hasCertificate says whether PEM data adds at least one root, which is what
-// containerd insists on.
-func hasCertificate(data []byte) bool {
-	for {
-		var block *pem.Block
-		if block, data = pem.Decode(data); block == nil {
-			return false
-		}
-		if block.Type != "CERTIFICATE" || len(block.Headers) != 0 {
-			continue
-		}
-		if _, err := x509.ParseCertificate(block.Bytes); err == nil {
-			return true
-		}
-	}
-}
-
 // rewritten applies the rewrite table of k3s and RKE2: regular expressions that
 // change the repository at a mirror. Of several that match none is sure to win.
 func (rd *reader) rewritten(s Source) Source {
 	if len(s.rewrite) == 0 {
 		return s
 	}
-	if !rd.rewrites {
-		rd.ignored(s.File, "it has a rewrite table, which only the containerd of k3s and RKE2 knows", classify.NodeRuntimeConfigIgnored)
+	if !rd.Rewrites {
+		rd.ignored(s.File, "it has a rewrite table, which only the containerd of k3s and RKE2 knows")
 		return s
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(s.rewrite)) {
@@ -322,4 +287,53 @@ func (rd *reader) rewritten(s Source) Source {
 		}
 	}
 	return s
+}
+
+// load reads a host directory. Certificate files count only where there is no
+// hosts.toml that can be used.
+func (rd *reader) load(dir string) []Source {
+	file := path.Join(dir, "hosts.toml")
+	data, ok := rd.read(file)
+	if ok && len(data) > 0 {
+		sources, err := parseHosts(data, dir, rd.ref)
+		if err == nil {
+			for i := range sources {
+				sources[i] = rd.rewritten(sources[i])
+			}
+			rd.passedOver(dir, file, data, sources)
+			return sources
+		}
+		rd.found(classify.NodeRuntimeConfigIgnored, file, fmt.Sprintf("%s does not parse (%s), so containerd logs that and goes to %s itself, without mirrors and settings", file, err, rd.ref.Host)).Severity = classify.SeverityWarn
+	}
+	s := Source{File: dir}
+	rd.addCertFiles(&s, dir)
+	return []Source{s.upstream(rd.ref)}
+}
+
+// passedOver notes what lies in a host directory and is not in force: host tables
+// that containerd does not see, and certificates that a hosts.toml beside them
+// does not name.
+func (rd *reader) passedOver(dir, file string, data []byte, sources []Source) {
+	for _, h := range unseenHosts(data) {
+		rd.ignored(file, fmt.Sprintf("the host %s is written as a dotted key or an inline table, which containerd passes over: it wants a [host.\"…\"] header", classify.Redact(h, 128)))
+	}
+	var lying Source
+	rd.addCertFiles(&lying, dir)
+	named := map[string]bool{}
+	for _, s := range sources {
+		for _, name := range s.CAFiles {
+			named[name] = true
+		}
+		for _, pair := range s.ClientFiles {
+			named[pair[0]] = true
+		}
+	}
+	for _, pair := range lying.ClientFiles {
+		lying.CAFiles = append(lying.CAFiles, pair[0])
+	}
+	for _, name := range lying.CAFiles {
+		if !named[name] {
+			rd.ignored(name, "it lies beside a hosts.toml that does not name it, and is not read").Severity = classify.SeverityInfo
+		}
+	}
 }

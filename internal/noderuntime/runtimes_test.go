@@ -1,4 +1,4 @@
-package endpoints
+package noderuntime
 
 import (
 	"testing"
@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 func runtimeSources(t *testing.T, fsys fstest.MapFS, runtime, config, image string) ([]Source, []classify.Finding) {
-	ref, err := ParseReference(image)
+	ref, err := registry.ParseReference(image)
 	require.NoError(t, err)
-	sources, findings, err := SourcesOf(fsys, runtime, config, ref)
+	sources, findings, err := Open(fsys, runtime, config).Sources(ref)
 	require.NoError(t, err)
 	return sources, findings
 }
@@ -58,9 +59,9 @@ blocked = true
 	assert.Equal(t, [][]byte{ca}, s[2].CA)
 	assert.Len(t, s[2].Certificates, 1)
 	assert.EqualValues(t, 30_000, s[0].DeadMS)
-	ref, err := ParseReference("registry.corp.test/team/app:1")
+	ref, err := registry.ParseReference("registry.corp.test/team/app:1")
 	require.NoError(t, err)
-	w := s[0].Walk(ref, WayCRIO)
+	w := s[0].Walk(ref, Of("crio", "").Client)
 	assert.Equal(t, "http://mirror.corp.test:5000/v2/cache/app/manifests/1", w.Resolve(t.Context(), reply(404, nil, nil), "GET").URL)
 
 	s, _ = runtimeSources(t, node, "crio", "", "registry.corp.test/teamwork/app:1")
@@ -107,9 +108,9 @@ func TestDaemonJSON(t *testing.T) {
 		require.Len(t, f, 1, "mirrors do not count for it")
 		assert.Equal(t, classify.SeverityInfo, f[0].Severity)
 	}
-	ref, err := ParseReference("busybox")
+	ref, err := registry.ParseReference("busybox")
 	require.NoError(t, err)
-	_, _, err = SourcesOf(fstest.MapFS{"etc/docker/daemon.json": file("{")}, "dockerd", "", ref)
+	_, _, err = Open(fstest.MapFS{"etc/docker/daemon.json": file("{")}, "dockerd", "").Sources(ref)
 	assert.Error(t, err, "what the daemon was started with is not known")
 }
 
@@ -143,9 +144,9 @@ func TestRancher(t *testing.T) {
 
 func TestDelay(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, 270*time.Second, Source{}.Delay(WayContainerd, 15))
-	assert.Equal(t, 30*time.Second, Source{}.Delay(WayCRIO, 15))
-	assert.Equal(t, 8*time.Second, Source{DialTimeoutMS: 2000}.Delay(WayContainerd, 0))
+	assert.Equal(t, 270*time.Second, Of("containerd", "").Delay(Source{}, 15))
+	assert.Equal(t, 30*time.Second, Of("crio", "").Delay(Source{}, 15))
+	assert.Equal(t, 8*time.Second, Of("containerd", "").Delay(Source{DialTimeoutMS: 2000}, 0))
 }
 
 func FuzzSourcesOf(f *testing.F) {
@@ -158,8 +159,8 @@ func FuzzSourcesOf(f *testing.F) {
 		for _, name := range []string{"etc/containers/registries.conf", "etc/docker/daemon.json", "etc/rancher/k3s/registries.yaml", "etc/containerd/config.toml"} {
 			node[name] = &fstest.MapFile{Data: data}
 		}
-		ref, _ := ParseReference("registry.corp.test/team/app:1")
-		sources, _, _ := SourcesOf(node, runtime, "", ref)
+		ref, _ := registry.ParseReference("registry.corp.test/team/app:1")
+		sources, _, _ := Open(node, runtime, "").Sources(ref)
 		if len(sources) == 0 || len(sources) > maxSources+1 {
 			t.Fatalf("%d sources", len(sources))
 		}
@@ -196,9 +197,9 @@ func TestShortNames(t *testing.T) {
 			for path, text := range tt.files {
 				node[path] = &fstest.MapFile{Data: []byte(text)}
 			}
-			ref, err := ParseReference(tt.image)
+			ref, err := registry.ParseReference(tt.image)
 			require.NoError(t, err)
-			_, findings, err := SourcesOf(node, "crio", "", ref)
+			_, findings, err := Open(node, "crio", "").Sources(ref)
 			require.Equal(t, tt.unknown, err != nil, err)
 			if tt.want == "" {
 				require.Empty(t, findings)
