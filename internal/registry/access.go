@@ -18,12 +18,12 @@ type Access struct {
 	Attempts    []TokenAttempt `json:"attempts,omitempty"`
 	TokenIssued bool           `json:"tokenIssued"`
 	ExpiresInMS int64          `json:"expiresInMs,omitempty"` // as the token server said; 0 = it did not
-	// Granted are the actions on Repository that the token claims; nil = the token cannot be
-	// read, empty = it claims none. Nobody verified the claim.
+	// Granted are the actions on Repository that the token claims; nil = the token cannot
+	// be read, empty = it claims none. Nobody verified the claim.
 	Granted []string `json:"granted"`
 	Rights  *Rights  `json:"rights,omitempty"` // what the identity could do besides; nil = not asked
-	// ClockSkewMS is how far this node's clock is behind the registry's (negative: ahead), by
-	// the Date field of an answer over verified TLS; nil = not known.
+	// ClockSkewMS is how far this node's clock is behind the registry's (negative: ahead),
+	// by the Date field of an answer over verified TLS; nil = not known.
 	ClockSkewMS *int64 `json:"clockSkewMs,omitempty"`
 	// Read says that a manifest was seen to be served to this identity. false alone proves
 	// nothing; JudgeToken never sets it.
@@ -41,8 +41,8 @@ type CredentialInfo struct {
 	Source string `json:"source"`
 	// Username is the user name where a registry or a token showed that it is one, or where
 	// it is one of those that say the kind of the secret ("AWS", "_json_key"). Else it is
-	// only how long the name is ("[12 characters]"): in a secret whose fields were swapped it
-	// would be the password. "" = the credential has none.
+	// only how long the name is ("[12 characters]"): in a secret whose fields were swapped
+	// it would be the password. "" = the credential has none.
 	Username string `json:"username,omitempty"`
 	// Unmatched says that a keychain was given and has nothing for this image.
 	Unmatched bool `json:"unmatched,omitempty"`

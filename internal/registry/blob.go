@@ -16,8 +16,8 @@ import (
 // TouchModes returns how to ask for the first bytes of each of [Manifest.Blobs], in the
 // same order: the config and the largest layer as the runtime does, and the others with a
 // Range, which spares a connection and a handshake for each. Layers of one image differ in
-// size and digest, not in how they are served; the largest is the one most likely to meet
-// a limit.
+// size and digest, not in how they are served; the largest is the one most likely to meet a
+// limit.
 func (m *Manifest) TouchModes() []Mode {
 	blobs := m.Blobs()
 	modes := make([]Mode, len(blobs))
@@ -40,13 +40,13 @@ func (w *Walk) Blob(ctx context.Context, rt http.RoundTripper, d Descriptor, mod
 }
 
 // Follow makes the next request for a blob where prev was redirected, without
-// Authorization: a signed URL grants by itself, and a credential has no business at
-// another host. Where the runtime would have sent one and the answer is 401 or 403, the
-// report is inconclusive. After [MaxRequests] requests in all, the last report is a
-// failure in the place of a redirect.
+// Authorization: a signed URL grants by itself, and a credential has no business at another
+// host. Where the runtime would have sent one and the answer is 401 or 403, the report is
+// inconclusive. After [MaxRequests] requests in all, the last report is a failure in the
+// place of a redirect.
 //
-// A request for a part (Ranged64K, [Walk.Resume]) and a HEAD stay what they were,
-// whatever mode says.
+// A request for a part (Ranged64K, [Walk.Resume]) and a HEAD stay what they were, whatever
+// mode says.
 func (w *Walk) Follow(ctx context.Context, rt http.RoundTripper, prev *Report, d Descriptor, mode Mode) *Report {
 	if prev == nil || prev.redirect == nil {
 		return notAsked(spec{kind: kindBlob, method: http.MethodGet}, "the request before this one was not redirected")
@@ -89,15 +89,15 @@ func (w *Walk) Resume(ctx context.Context, rt http.RoundTripper, prev *Report, d
 	return w.blob(ctx, rt, w.blobURL(d.Digest), d, s, 1)
 }
 
-// Foreign asks one of a layer's [Descriptor.ForeignURLs] for it, without any
-// Authorization; redirects are followed by [Walk.Follow]. The runtimes ask these places
-// before the registry. Containerd goes to the next, and then to the registry, after a 404
-// and after nothing else (core/remotes/docker/fetcher.go); CRI-O goes to the next whatever
-// the failure, and never to the registry (containers/image, docker_client.go). Where the
+// Foreign asks one of a layer's [Descriptor.ForeignURLs] for it, without any Authorization;
+// redirects are followed by [Walk.Follow]. The runtimes ask these places before the
+// registry. Containerd goes to the next, and then to the registry, after a 404 and after
+// nothing else (core/remotes/docker/fetcher.go); CRI-O goes to the next whatever the
+// failure, and never to the registry (containers/image, docker_client.go). Where the
 // runtime goes on, the report is a warning with OutcomeNotNeeded; else it fails.
 //
-// Containerd uses its default client there: the node's roots, and nothing of the
-// registry's own settings. That is for the transport to follow.
+// Containerd uses its default client there: the node's roots, and nothing of the registry's
+// own settings. That is for the transport to follow.
 func (w *Walk) Foreign(ctx context.Context, rt http.RoundTripper, u *url.URL, d Descriptor, mode Mode) *Report {
 	s := blobSpec(d, mode)
 	if u == nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
@@ -224,8 +224,8 @@ func (w *Walk) foreignRefused(r *Report) {
 }
 
 // CompareRange compares a request with a Range ([Ranged64K]) that failed with the same
-// without one. Where that held, only the Range is refused: a warning, because runtimes
-// send one when they resume.
+// without one. Where that held, only the Range is refused: a warning, because runtimes send
+// one when they resume.
 func CompareRange(ranged, plain *Report) []classify.Finding {
 	if ranged == nil || plain == nil || ranged.spec.ranged == "" || plain.spec.ranged != "" || ranged.Outcome != OutcomeFailed || !plain.Held() {
 		return nil

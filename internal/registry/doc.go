@@ -24,8 +24,8 @@ const (
 
 // The limits of waiting.
 const (
-	// DefaultHeader is how long response headers may take. Runtimes wait longer or for ever;
-	// a registry that thinks for 15 s is named, not waited out.
+	// DefaultHeader is how long response headers may take. Runtimes wait longer or for
+	// ever; a registry that thinks for 15 s is named, not waited out.
 	DefaultHeader = 15 * time.Second
 	// DefaultIdle is how long a body may stay without a byte.
 	DefaultIdle = 15 * time.Second

@@ -21,9 +21,10 @@ const (
 	copyBuffer = 512 << 10
 	// maxUnsized bounds a blob whose descriptor says no size.
 	maxUnsized = 1 << 30
-	// maxResumes bounds how often one blob is resumed. Containerd goes on as long as attempts
-	// bring bytes, and three times when they do not (core/remotes/docker/httpreadseeker.go);
-	// five breaks in one blob are a finding, however far it got.
+	// maxResumes bounds how often one blob is resumed. Containerd goes on as long as
+	// attempts bring bytes, and three times when they do not
+	// (core/remotes/docker/httpreadseeker.go); five breaks in one blob are a finding,
+	// however far it got.
 	maxResumes = 5
 	slowRate   = 256 << 10        // bytes per second
 	slowTime   = 10 * time.Second // before a rate says anything
@@ -102,7 +103,8 @@ func (dl *download) judge(ctx context.Context, r *Report, resp *http.Response, p
 	case err == nil && dl.mode != Whole: // the limit was reached first
 		r.Outcome = OutcomeHeld
 		if dl.mode == Ranged64K && r.Status == http.StatusPartialContent {
-			// The body is known to end here: read its end, so that the connection is used again.
+			// The body is known to end here: read its end, so that the connection is used
+			// again.
 			_, _ = resp.Body.Read(make([]byte, 1))
 		}
 	case err == nil:
@@ -125,9 +127,9 @@ func (dl *download) judge(ctx context.Context, r *Report, resp *http.Response, p
 	}
 }
 
-// broken judges a download that broke off, and keeps what arrived where the runtimes
-// would ask for the rest: after an end that came too early, and some of them after a
-// reset. A stall is waited for by all of them, not resumed.
+// broken judges a download that broke off, and keeps what arrived where the runtimes would
+// ask for the rest: after an end that came too early, and some of them after a reset. A
+// stall is waited for by all of them, not resumed.
 func (dl *download) broken(ctx context.Context, r *Report, p *part, err error) {
 	r.Broken(ctx, classify.StageBody, err, dl.facts(r)...)
 	resumes := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) && dl.resumesReset

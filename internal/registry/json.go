@@ -7,13 +7,13 @@ import (
 )
 
 // maxEntries bounds every list of a manifest, an index and a token. Real ones have some
-// hundred entries; 4 MiB of "0," decoded at once would take more than a hundred times
-// their size.
+// hundred entries; 4 MiB of "0," decoded at once would take more than a hundred times their
+// size.
 const maxEntries = 4096
 
 // entries decodes a JSON array one element at a time and keeps at most so many of them;
-// more reports whether there are others. The elements after those are not looked at.
-// A list that is absent or null has none.
+// more reports whether there are others. The elements after those are not looked at. A list
+// that is absent or null has none.
 func entries[T any](list json.RawMessage, most int) (kept []T, more bool, err error) {
 	if !present(list) {
 		return nil, false, nil

@@ -26,9 +26,9 @@ type Descriptor struct {
 	foreign []*url.URL // as they stand
 }
 
-// ForeignURLs returns the places that a layer names for itself, at most four; the query
-// may be a signature and must never be printed. It is nil for almost every layer, and
-// after a Descriptor was decoded from JSON.
+// ForeignURLs returns the places that a layer names for itself, at most four; the query may
+// be a signature and must never be printed. It is nil for almost every layer, and after a
+// Descriptor was decoded from JSON.
 func (d Descriptor) ForeignURLs() []*url.URL { return slices.Clone(d.foreign) }
 
 // Manifest is an image manifest or an index whose digest was checked.
@@ -42,8 +42,8 @@ type Manifest struct {
 	Layers    []Descriptor `json:"layers,omitempty"` // the lowest first; the same layer may stand twice
 }
 
-// Blobs returns what a pull downloads for an image manifest: the config, then every
-// layer once, because a runtime asks for a digest once. It is nil for an index.
+// Blobs returns what a pull downloads for an image manifest: the config, then every layer
+// once, because a runtime asks for a digest once. It is nil for an index.
 func (m *Manifest) Blobs() []Descriptor {
 	if m == nil || m.Index {
 		return nil
@@ -59,9 +59,9 @@ func (m *Manifest) Blobs() []Descriptor {
 	return out
 }
 
-// Select returns the manifest that a node of platform p takes from an index, in the
-// order of containerd's platforms.Only; the zero Platform is this machine's. An entry
-// without a platform is taken last. The error is a [classify.Finding].
+// Select returns the manifest that a node of platform p takes from an index, in the order
+// of containerd's platforms.Only; the zero Platform is this machine's. An entry without a
+// platform is taken last. The error is a [classify.Finding].
 //
 // For a manifest that is no index the Descriptor is zero: a runtime takes such an image
 // whatever it was built for, and nothing is proved about its platform.
@@ -128,8 +128,8 @@ func baseType(contentType string) string {
 	return classify.Redact(strings.ToLower(strings.TrimSpace(t)), 128)
 }
 
-// unsupportedTypeError says that what the registry holds is no image, or one of a kind
-// that runtimes no longer pull.
+// unsupportedTypeError says that what the registry holds is no image, or one of a kind that
+// runtimes no longer pull.
 type unsupportedTypeError struct{ mediaType string }
 
 func (e *unsupportedTypeError) Error() string {
@@ -145,9 +145,9 @@ func (e *unsupportedTypeError) Error() string {
 var errTooManyEntries = fmt.Errorf("it lists more than %d manifests", maxEntries)
 
 // parseManifest reads a body whose digest was checked. The first of the body's own
-// mediaType, expect and contentType that is set decides its kind; a body with the parts
-// of both kinds is refused as containerd does (core/images/image.go, validateMediaType).
-// more reports whether there are layers beyond those that are kept.
+// mediaType, expect and contentType that is set decides its kind; a body with the parts of
+// both kinds is refused as containerd does (core/images/image.go, validateMediaType). more
+// reports whether there are layers beyond those that are kept.
 func parseManifest(body []byte, expect, contentType string) (m *Manifest, more bool, err error) {
 	var doc struct {
 		SchemaVersion int             `json:"schemaVersion"`

@@ -11,8 +11,8 @@ import (
 )
 
 // What can look wrong in an address that a server gives out, the values of the fact
-// "reason". A registry behind a proxy that was never told its outer name, port and
-// scheme makes each of them.
+// "reason". A registry behind a proxy that was never told its outer name, port and scheme
+// makes each of them.
 const (
 	oddPlain        = "plain http behind https"
 	oddHTTPOn443    = "http on port 443"

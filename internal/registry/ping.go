@@ -42,11 +42,11 @@ func (w *Walk) ping(ctx context.Context, rt http.RoundTripper, u *url.URL, hop i
 	return r
 }
 
-// ComparePing compares a ping with the anonymous request for the manifest. CRI-O and
-// docker take the challenge of the ping for everything: where the ping asks for nothing
-// and the manifest does, or names another token server, they fail or get the wrong token,
-// while containerd pulls. The finding fails only where Client pings. Reports of other
-// requests give none.
+// ComparePing compares a ping with the anonymous request for the manifest. CRI-O and docker
+// take the challenge of the ping for everything: where the ping asks for nothing and the
+// manifest does, or names another token server, they fail or get the wrong token, while
+// containerd pulls. The finding fails only where Client pings. Reports of other requests
+// give none.
 func (w *Walk) ComparePing(ping, manifest *Report) []classify.Finding {
 	if ping == nil || manifest == nil || ping.spec.kind != kindPing || !manifest.NeedsToken() {
 		return nil

@@ -18,11 +18,11 @@ import (
 func Forward(proxy *url.URL, scheme string) bool { return scheme == "http" && !IsSOCKS(proxy) }
 
 // Connect asks the forward proxy at the other end of c for a tunnel to target (host:port)
-// and returns the tunnel. The user information of proxy is sent to it, and printed
-// nowhere. limit bounds the wait for the answer; 0 = [DefaultHeader]. On failure c is
-// closed and the error is a [*classify.StageError] of [classify.StageProxyConnect], for an
-// answer other than 200 (net/http, and with it the runtimes, takes no other) a
-// [*classify.HTTPAnswer], or the cause of the end of ctx.
+// and returns the tunnel. The user information of proxy is sent to it, and printed nowhere.
+// limit bounds the wait for the answer; 0 = [DefaultHeader]. On failure c is closed and the
+// error is a [*classify.StageError] of [classify.StageProxyConnect], for an answer other
+// than 200 (net/http, and with it the runtimes, takes no other) a [*classify.HTTPAnswer],
+// or the cause of the end of ctx.
 func Connect(ctx context.Context, c net.Conn, proxy *url.URL, target, agent string, limit time.Duration) (net.Conn, error) {
 	req := newRequest(ctx, http.MethodConnect, &url.URL{Opaque: target, Host: target}, "", agent)
 	if login := proxyLogin(proxy); login != "" {
@@ -65,10 +65,10 @@ func proxyLogin(proxy *url.URL) string {
 	return Credential{Username: proxy.User.Username(), Password: password}.Basic()
 }
 
-// write sends req, to a proxy in the absolute form and with the user information of its
-// own setting. That goes over plain http where the proxy speaks it: the runtime sends the
-// same there with each pull, it is the node's own setting for this one hop, and no server
-// can ask for it.
+// write sends req, to a proxy in the absolute form and with the user information of its own
+// setting. That goes over plain http where the proxy speaks it: the runtime sends the same
+// there with each pull, it is the node's own setting for this one hop, and no server can
+// ask for it.
 func (p *Pool) write(req *http.Request, w io.Writer) error {
 	if p.Proxy == nil {
 		return req.Write(w)

@@ -12,8 +12,8 @@ import (
 )
 
 // MaxRequests is how many requests one manifest, blob or token may take, redirects
-// included. The tenth redirect is not followed, as in net/http's client, which the
-// runtimes use.
+// included. The tenth redirect is not followed, as in net/http's client, which the runtimes
+// use.
 const MaxRequests = 10
 
 // maxLocation bounds a redirect target; signed URLs stay well below.
@@ -27,8 +27,8 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// errUserInformation says that a redirect carries a login, of which net/http's client
-// makes a credential.
+// errUserInformation says that a redirect carries a login, of which net/http's client makes
+// a credential.
 var errUserInformation = errors.New("the Location carries user information")
 
 // parseLocation resolves a Location against the URL that was asked (RFC 9110, section
@@ -54,8 +54,8 @@ func parseLocation(asked *url.URL, location string) (*url.URL, error) {
 		return u, errUserInformation
 	}
 	u.Fragment, u.RawFragment = "", ""
-	// What was resolved must be a URL once more: "//::" has a host only until it is
-	// written down.
+	// What was resolved must be a URL once more: "//::" has a host only until it is written
+	// down.
 	if u, err = url.Parse(u.String()); err != nil || u.Hostname() == "" || u.User != nil {
 		return nil, errors.New("the Location is not a URL")
 	}

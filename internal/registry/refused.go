@@ -33,8 +33,8 @@ func (w *Walk) refused(r *Report, u *url.URL, resp *http.Response) {
 		r.quote(answer)
 		r.Unknown("credential withheld: after a redirect")
 	case denied && !r.authorized && r.withheld != "" && (r.Hop > 1 || w.Authorization != "" || !usable(r.challenges)):
-		// The runtime would have sent it here and we do not, so that the answer says nothing
-		// about the pull.
+		// The runtime would have sent it here and we do not, so that the answer says
+		// nothing about the pull.
 		r.quote(answer)
 		r.Unknown(r.withheld)
 	case first && usable(r.challenges):

@@ -124,9 +124,9 @@ func notAsked(s spec, why string) *Report {
 	return r
 }
 
-// Held reports whether the request did what a pull needs of it: the manifest was
-// described, or the bytes asked for arrived, or a usable redirect came, or it was refused
-// and this runtime does not need it. A challenge is none of these.
+// Held reports whether the request did what a pull needs of it: the manifest was described,
+// or the bytes asked for arrived, or a usable redirect came, or it was refused and this
+// runtime does not need it. A challenge is none of these.
 func (r *Report) Held() bool {
 	return r.Outcome == OutcomeHeld || r.Outcome == OutcomeRedirect || r.Outcome == OutcomeNotNeeded
 }
@@ -135,9 +135,9 @@ func (r *Report) Held() bool {
 func (r *Report) NeedsToken() bool { return r.Outcome == OutcomeNeedsToken }
 
 // NeedsGet reports whether a GET of the same is worth its request: the HEAD is not allowed
-// or did not give digest and size, so that the runtime asks again by GET, or it was
-// refused and only an answer with a body says why. The report of that GET takes the place
-// of this one.
+// or did not give digest and size, so that the runtime asks again by GET, or it was refused
+// and only an answer with a body says why. The report of that GET takes the place of this
+// one.
 func (r *Report) NeedsGet() bool {
 	if r.Method != http.MethodHead {
 		return false
@@ -148,12 +148,12 @@ func (r *Report) NeedsGet() bool {
 	return r.Outcome == OutcomeNeedsGet
 }
 
-// Challenge returns the challenges as they were sent, for the token exchange. They are
-// not for printing.
+// Challenge returns the challenges as they were sent, for the token exchange. They are not
+// for printing.
 func (r *Report) Challenge() []Challenge { return slices.Clone(r.challenges) }
 
-// Redirect returns where the answer sends the client, nil if nowhere. Its query is
-// usually a signature that grants access and must never be printed.
+// Redirect returns where the answer sends the client, nil if nowhere. Its query is usually
+// a signature that grants access and must never be printed.
 func (r *Report) Redirect() *url.URL {
 	if r.redirect == nil {
 		return nil
@@ -255,8 +255,8 @@ func (r *Report) quote(answer *classify.HTTPAnswer) {
 	r.Answerer, r.Codes, r.Message = answer.Answerer, answer.Codes, answer.Message
 }
 
-// Over reports whether ctx has ended, also in the instant in which its deadline has
-// passed and its timer has not run yet: the network sees deadlines first.
+// Over reports whether ctx has ended, also in the instant in which its deadline has passed
+// and its timer has not run yet: the network sees deadlines first.
 func Over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)

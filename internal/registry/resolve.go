@@ -14,10 +14,9 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// Resolve asks which manifest the reference means, as containerd does first: by HEAD, or
-// by GET where the HEAD says that it must ([Report.NeedsGet]). The Digest of the report is
-// what to ask [Walk.Manifest] for. A HEAD proves only what the server says of the
-// manifest.
+// Resolve asks which manifest the reference means, as containerd does first: by HEAD, or by
+// GET where the HEAD says that it must ([Report.NeedsGet]). The Digest of the report is
+// what to ask [Walk.Manifest] for. A HEAD proves only what the server says of the manifest.
 func (w *Walk) Resolve(ctx context.Context, rt http.RoundTripper, method string) *Report {
 	s := spec{kind: kindResolve, method: method, accept: manifestAccept, digest: w.Reference.Digest}
 	r, _ := w.manifest(ctx, rt, w.manifestURL(w.Reference.Identifier()), s, 1)
@@ -36,8 +35,8 @@ func (w *Walk) Manifest(ctx context.Context, rt http.RoundTripper, digest, media
 	return w.manifest(ctx, rt, w.manifestURL(digest), s, 1)
 }
 
-// FollowManifest makes the next request of a [Walk.Ping], [Walk.Resolve] or
-// [Walk.Manifest] that was redirected, with a Manifest where that one has it.
+// FollowManifest makes the next request of a [Walk.Ping], [Walk.Resolve] or [Walk.Manifest]
+// that was redirected, with a Manifest where that one has it.
 func (w *Walk) FollowManifest(ctx context.Context, rt http.RoundTripper, prev *Report) (*Report, *Manifest) {
 	switch {
 	case prev == nil || prev.redirect == nil || prev.spec.kind == kindBlob:
@@ -178,8 +177,8 @@ func (w *Walk) judgeManifest(r *Report, resp *http.Response, body []byte) *Manif
 			classify.Fact{Key: classify.FactDigest, Value: r.Digest}))
 		return nil
 	case r.spec.kind == kindResolve && !isManifestType(r.MediaType):
-		// Containerd goes by the header alone when it resolves a tag, and would look for this
-		// manifest among the blobs.
+		// Containerd goes by the header alone when it resolves a tag, and would look for
+		// this manifest among the blobs.
 		r.unsupported(announcedType(r.MediaType))
 		return nil
 	}

@@ -21,8 +21,8 @@ func correlationID(h http.Header) string {
 	return ""
 }
 
-// rateLimit reads RateLimit-Limit and RateLimit-Remaining ("100;w=21600", as
-// Docker Hub sends them), the X- forms, and Retry-After.
+// rateLimit reads RateLimit-Limit and RateLimit-Remaining ("100;w=21600", as Docker Hub
+// sends them), the X- forms, and Retry-After.
 func rateLimit(h http.Header) *classify.RateLimit {
 	var r classify.RateLimit
 	limit, window, okLimit := quota(cmp.Or(h.Get("Ratelimit-Limit"), h.Get("X-Ratelimit-Limit")))
@@ -57,8 +57,8 @@ func quota(v string) (n, window int64, ok bool) {
 	return n, max(window, 0), true
 }
 
-// products are fields that only one kind of server sends. They say who answered
-// where the status alone does not, and prove nothing: any proxy may add them.
+// products are fields that only one kind of server sends. They say who answered where the
+// status alone does not, and prove nothing: any proxy may add them.
 var products = []struct{ field, prefix, name string }{
 	{"X-Squid-Error", "", "squid"},
 	{"Cf-Mitigated", "", "Cloudflare challenge"},

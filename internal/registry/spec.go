@@ -8,14 +8,14 @@ type Mode int
 // The modes.
 const (
 	// First64K reads the first 64 KiB and closes. The request is the runtime's own, without
-	// a Range, so that it is allowed or refused like the runtime's. A blob that fits is read
-	// whole and its digest is checked.
+	// a Range, so that it is allowed or refused like the runtime's. A blob that fits is
+	// read whole and its digest is checked.
 	First64K Mode = iota
 	// Whole reads every byte and checks the digest. Memory does not grow with the blob.
 	Whole
-	// Ranged64K asks for the first 64 KiB with a Range, which leaves the connection free for
-	// the next request. Runtimes ask so only when they resume, so it is for what is like a
-	// blob that First64K has been tried on; see [Manifest.TouchModes].
+	// Ranged64K asks for the first 64 KiB with a Range, which leaves the connection free
+	// for the next request. Runtimes ask so only when they resume, so it is for what is
+	// like a blob that First64K has been tried on; see [Manifest.TouchModes].
 	Ranged64K
 )
 
@@ -30,8 +30,8 @@ const (
 	kindPing
 )
 
-// spec is what a request is for. It stays with the report, so that the next request
-// after a redirect is made and judged like the first.
+// spec is what a request is for. It stays with the report, so that the next request after a
+// redirect is made and judged like the first.
 type spec struct {
 	kind      kind
 	method    string

@@ -26,8 +26,8 @@ type TokenRequest struct {
 	UserAgent  string
 	Way        string // how a password is offered, one of the constants; "" = WayPostGet
 	Fields     Fields // of the runtime's configuration, sent to the realm as well
-	// Next returns the transport to another host, to which the token server redirects. nil =
-	// redirects are not followed, and fail like any refusal.
+	// Next returns the transport to another host, to which the token server redirects. nil
+	// = redirects are not followed, and fail like any refusal.
 	Next func(ctx context.Context, u *url.URL) (http.RoundTripper, error)
 }
 

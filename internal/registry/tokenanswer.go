@@ -70,8 +70,8 @@ func (r *TokenResult) answered(method string, req *http.Request, resp *http.Resp
 
 // read parses a token answer as the runtimes do: whatever its media type, the first JSON
 // value counts. The distribution token specification allows "token" and "access_token" in
-// the answer to a GET; after a POST, which is OAuth 2, the runtimes look for
-// "access_token" alone.
+// the answer to a GET; after a POST, which is OAuth 2, the runtimes look for "access_token"
+// alone.
 func (r *TokenResult) read(method, host string, h http.Header, raw []byte, repository string) error {
 	bad := func(answerer, reason string) error {
 		return &MalformedTokenError{Host: host, Answerer: answerer, Reason: reason}

@@ -22,9 +22,9 @@ func (e *WithheldError) Error() string {
 }
 
 // tokenRedirects follows the redirects of a token request by the rules of net/http's
-// client: 301, 302 and 303 turn a POST into a GET without its form, 307 and 308 keep
-// method and form, and Authorization goes along as long as every host is the first one or
-// one below it, whatever its port and scheme.
+// client: 301, 302 and 303 turn a POST into a GET without its form, 307 and 308 keep method
+// and form, and Authorization goes along as long as every host is the first one or one
+// below it, whatever its port and scheme.
 //
 // One thing is done otherwise. A credential is sent to the scheme, host and port of the
 // realm only: where the runtime would send it on, a [WithheldError] ends the exchange,
@@ -38,8 +38,8 @@ type tokenRedirects struct {
 	bare     bool // the last request lacks fields that the runtime would send
 }
 
-// next returns the request that follows a redirect; nil if resp is none that net/http
-// would follow. It closes the body where it returns a request or an error.
+// next returns the request that follows a redirect; nil if resp is none that net/http would
+// follow. It closes the body where it returns a request or an error.
 func (t *tokenRedirects) next(req *http.Request, resp *http.Response) (*http.Request, error) {
 	location := resp.Header.Get("Location")
 	if !isRedirect(resp.StatusCode) || location == "" {

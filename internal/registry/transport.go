@@ -15,21 +15,22 @@ import (
 // per connection.
 //
 // Redirects are returned, not followed. Nothing is repeated, with one exception: a waiting
-// connection (kept, or handed on with Put) that the peer closed before a byte of the
-// answer came is replaced once, as every HTTP client does: its keep-alive had run out. A
-// TLS alert is an answer and is not asked past.
+// connection (kept, or handed on with Put) that the peer closed before a byte of the answer
+// came is replaced once, as every HTTP client does: its keep-alive had run out. A TLS alert
+// is an answer and is not asked past.
 //
-// For https, Dial must return a connection whose certificate was verified. That contract
-// is what allows the callers to send credentials. It must return when its context ends.
+// For https, Dial must return a connection whose certificate was verified. That contract is
+// what allows the callers to send credentials. It must return when its context ends.
 //
-// A response body is for one goroutine. The context of the request is what ends a read
-// from outside.
+// A response body is for one goroutine. The context of the request is what ends a read from
+// outside.
 type Pool struct {
 	Dial   func(ctx context.Context) (net.Conn, error) // nil = only what Put brings
 	Header time.Duration                               // limit for response headers; 0 = DefaultHeader
 	Idle   time.Duration                               // limit for a body without a byte; 0 = DefaultIdle
-	// Proxy is set where the connections lead to a forward proxy that is asked for plain http
-	// in the absolute form (RFC 9112, section 3.2.2); see [Forward]. nil = to the server.
+	// Proxy is set where the connections lead to a forward proxy that is asked for plain
+	// http in the absolute form (RFC 9112, section 3.2.2); see [Forward]. nil = to the
+	// server.
 	Proxy *url.URL
 
 	mu     sync.Mutex

@@ -38,13 +38,13 @@ func SameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(HostPort(a), HostPort(b))
 }
 
-// keepsAuthorization reports whether net/http's client keeps Authorization on the way
-// from first to u: at the same host name or one below it.
+// keepsAuthorization reports whether net/http's client keeps Authorization on the way from
+// first to u: at the same host name or one below it.
 func keepsAuthorization(first, u *url.URL) bool {
 	a, b := strings.ToLower(first.Hostname()), strings.ToLower(u.Hostname())
 	return a == b || strings.HasSuffix(b, "."+a) && !strings.ContainsAny(b, ":%")
 }
 
-// IsSOCKS reports whether net/http speaks SOCKS 5 to a proxy of this URL. Both schemes
-// are the same to it: the proxy looks names up.
+// IsSOCKS reports whether net/http speaks SOCKS 5 to a proxy of this URL. Both schemes are
+// the same to it: the proxy looks names up.
 func IsSOCKS(proxy *url.URL) bool { return proxy.Scheme == "socks5" || proxy.Scheme == "socks5h" }

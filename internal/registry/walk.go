@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Walk makes the requests of a pull at one source, one per call and in the order that
-// the caller likes. It holds no state between calls, so that calls may run at once as
-// long as its fields are left alone.
+// Walk makes the requests of a pull at one source, one per call and in the order that the
+// caller likes. It holds no state between calls, so that calls may run at once as long as
+// its fields are left alone.
 //
 // Each method takes the [http.RoundTripper] to use. It must not follow redirects, and for
-// an https URL it must have verified the certificate: that is what allows Authorization
-// to be sent. Requests are those of containerd 2 (core/remotes/docker) but for two
-// fields: the User-Agent is the caller's, and content codings are declined, because
-// digests are over what is stored.
+// an https URL it must have verified the certificate: that is what allows Authorization to
+// be sent. Requests are those of containerd 2 (core/remotes/docker) but for two fields: the
+// User-Agent is the caller's, and content codings are declined, because digests are over
+// what is stored.
 type Walk struct {
 	Reference Reference
 	// Base is where the source is: scheme, host and the path of its API. nil = the host of
