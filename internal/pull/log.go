@@ -1,9 +1,7 @@
 package pull
 
 import (
-	"net"
 	"slices"
-	"strconv"
 
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
@@ -58,11 +56,6 @@ type Endpoint struct {
 
 // HostPort returns host:port.
 func (e Endpoint) HostPort() string { return HostPort(e.Host, e.Port) }
-
-// HostPort joins a host and a port.
-func HostPort(host string, port uint16) string {
-	return net.JoinHostPort(host, strconv.Itoa(int(port)))
-}
 
 // copyOf is a copy whose steps can be changed. What a step points to is shared.
 func (s Source) copyOf() Source {

@@ -1,6 +1,3 @@
-// Package pull has what is seen of a pull: the steps, and the log in which they
-// stand. A step that stands in a log is never written to again; what the steps
-// amount to together is for package judge to say.
 package pull
 
 import (
