@@ -228,7 +228,7 @@ func (r *Run) fetchToken(ctx context.Context, h *Host, ch registry.Challenge, c 
 		hops := &tokenHops{run: r, at: h}
 		res := registry.FetchToken(ctx, rt, registry.TokenRequest{
 			Challenge: ch, Repository: r.Requests.Reference.Repository, Credential: c.Secret, UserAgent: r.Requests.UserAgent,
-			Way: r.Requests.Way.Token(), Fields: r.TokenFields, Next: hops.next,
+			Way: r.Requests.Client.Token, Fields: r.TokenFields, Next: hops.next,
 		})
 		out := Outcome{token: res, at: hops.at}
 		switch {

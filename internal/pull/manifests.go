@@ -53,11 +53,11 @@ func (r *Run) ping(ctx, asking context.Context, reg *Host) <-chan Step {
 // manifest.
 func (r *Run) comparePing(reg *Host, st Step, manifest *registry.Report) {
 	if st.Request != nil && manifest != nil && Passes(st.Status) {
-		if more := r.Requests.Compare(st.Request, manifest); len(more) > 0 {
+		if more := r.Requests.ComparePing(st.Request, manifest); len(more) > 0 {
 			st = StatusOf(st, true, "", slices.Concat(st.Findings, more))
 		}
 	}
-	if st.Status == StatusInconclusive && !r.Requests.Way.Pings() {
+	if st.Status == StatusInconclusive && !r.Requests.Client.Pings {
 		st.Status = StatusSkipped // the runtime does not ask it
 	}
 	reg.Record(st, 0)
@@ -78,7 +78,7 @@ func (r *Run) resolve(ctx context.Context, reg *Host, index int) Step {
 			return Outcome{Step: r.refused(requestStatus(st, rep))}
 		}).Step
 	}
-	st := ask(r.Requests.Way.Method())
+	st := ask(r.Requests.Client.Method())
 	if st.Request != nil && st.Request.NeedsGet() {
 		head := st
 		st = ask(http.MethodGet)

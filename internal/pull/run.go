@@ -113,7 +113,7 @@ func EndOf(ctx context.Context) string {
 // blob wherever it is redirected to. reg is the host of the registry.
 func (r *Run) Walk(ctx context.Context, reg *Host) {
 	asking, stop := context.WithCancel(ctx)
-	if !r.Requests.Way.Pings() { // what this runtime never asks must not hold the verdict up
+	if !r.Requests.Client.Pings { // what this runtime never asks must not hold the verdict up
 		defer func() { time.AfterFunc(pingGrace, stop) }()
 	}
 	pinged := r.ping(ctx, asking, reg)
