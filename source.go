@@ -189,7 +189,7 @@ func (s *source) also(ctx context.Context) {
 		if err != nil {
 			continue // refused by validate
 		}
-		s.endpoint(ctx, target{scheme: "https", host: host, port: port, role: endpoints.RoleAlso, foundBy: "the caller", hint: true})
+		s.endpoint(ctx, target{scheme: "https", host: host, port: port, role: endpoints.RoleExpected, foundBy: "the caller", hint: true})
 	}
 }
 

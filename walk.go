@@ -98,7 +98,7 @@ func (s *source) ping(ctx, asking context.Context, reg *endpoint, w *endpoints.W
 // manifest.
 func (s *source) comparePing(reg *endpoint, w *endpoints.Walk, st pull.Step, manifest *endpoints.RequestReport) {
 	if st.Request != nil && manifest != nil && pull.Passes(st.Status) {
-		if more := w.Compare(st.Request, manifest); len(more) > 0 {
+		if more := w.ComparePing(st.Request, manifest); len(more) > 0 {
 			st = pull.StatusOf(st, true, "", slices.Concat(st.Findings, more))
 		}
 	}

@@ -26,7 +26,7 @@ const (
 	RoleMirror     = registry.RoleMirror
 	RoleProxy      = registry.RoleProxy
 	RoleResolver   = registry.RoleResolver
-	RoleAlso       = registry.RoleAlso
+	RoleExpected   = registry.RoleExpected
 	RoleSandbox    = registry.RoleSandbox
 	RoleCredential = registry.RoleCredential
 

@@ -120,10 +120,10 @@ func tokenReport(realm *url.URL, a registry.TokenAttempt, held bool) *RequestRep
 	if u, err := url.Parse(a.URL); err == nil && u.Host != "" {
 		realm = u // or where it was redirected to
 	}
-	r := &RequestReport{
+	r := &RequestReport{Endpoint: realm.Host, Request: registry.Request{
 		Operation: classify.OperationFetchToken, Role: RoleToken, Method: a.Method, URL: a.URL, Host: registry.HostPort(realm), Hop: 1,
-		Status: a.Status, Credentialed: a.Credentialed, ElapsedMS: a.ElapsedMS, Outcome: OutcomeFailed, Endpoint: realm.Host,
-	}
+		Status: a.Status, Credentialed: a.Credentialed, ElapsedMS: a.ElapsedMS, Outcome: OutcomeFailed,
+	}}
 	if held {
 		r.Outcome = OutcomeHeld
 	}

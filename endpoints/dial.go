@@ -200,7 +200,7 @@ func (t *trip) chooseScheme(ctx context.Context) error {
 		p.Put(conn)
 	case errors.As(err, &record): // not TLS: plain http it is
 	case errors.As(err, &cert):
-		r := &RequestReport{Operation: classify.OperationResolveManifest, Role: RoleManifest, Method: "HEAD", URL: u.String(), Host: registry.HostPort(&u), Hop: 1, Endpoint: u.Host}
+		r := &RequestReport{Endpoint: u.Host, Request: registry.Request{Operation: classify.OperationResolveManifest, Role: RoleManifest, Method: "HEAD", URL: u.String(), Host: registry.HostPort(&u), Hop: 1}}
 		r.Fail(classify.Error(err))
 		t.merge(&ledger{requests: []*RequestReport{r}})
 		return err

@@ -251,7 +251,7 @@ func (t *trip) resolve(ctx context.Context, l *ledger, method string) *RequestRe
 		return nil
 	}
 	r := l.note(t.w.Resolve(ctx, rt, method))
-	if differ := t.w.Compare(t.pinged, r); differ != nil {
+	if differ := t.w.ComparePing(t.pinged, r); differ != nil {
 		t.m.findings = append(t.m.findings, differ...)
 		if differ[0].Severity == classify.SeverityFail {
 			return r // the runtime has no token to ask for

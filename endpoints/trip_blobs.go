@@ -125,7 +125,7 @@ func (t *trip) blob(ctx context.Context, l *ledger, d Descriptor, mode Mode) *Re
 	for r != nil && r.Resumable() {
 		broken := r
 		if r = ask(func(rt http.RoundTripper) *RequestReport { return w.Resume(ctx, rt, broken, d) }); r != nil {
-			broken.Mended(r)
+			broken.Superseded(r)
 		}
 	}
 	if r != nil && mode == Ranged64K && r.Outcome == OutcomeFailed {
