@@ -82,6 +82,7 @@ func TestFirstFailure(t *testing.T) {
 		"nothing":                      {nil, ""},
 		"a request before a way":       {[]pull.Step{step(pull.StepConnect, refused), unknown(pull.StepToken, "why"), step(pull.StepResolve, refused)}, "token@a:443"},
 		"a way":                        {[]pull.Step{step(pull.StepDNS), step(pull.StepTLS, refused), step(pull.StepConnect, refused)}, "tls@a:443"},
+		"a handshake is no request":    {[]pull.Step{step(pull.StepConnect, refused), step(pull.StepTLS, refused)}, "connect@a:443"},
 		"in the order of their end":    {[]pull.Step{step(pull.StepResolve, refused), step(pull.StepToken, refused)}, "resolve@a:443"},
 		"not one address":              {[]pull.Step{one(step(pull.StepConnect, refused)).at("10.0.0.1", 1)}, ""},
 		"not a rate":                   {[]pull.Step{step(pull.StepRounds, refused)}, ""},
@@ -153,6 +154,26 @@ func TestAnotherSourceServes(t *testing.T) {
 	hint := named("later", broken(registryAt(step(pull.StepConnect, refused))))
 	hint.Endpoints[0].Expected, hint.Endpoints[0].Aside = true, true
 	require.Equal(t, pull.StatusOK, judged(t, named("upstream", whole(held)), hint).Verdict, "it was only looked at")
+}
+
+// The first of the sources counts as any other.
+func TestTheFirstSourceServes(t *testing.T) {
+	t.Parallel()
+	never := pull.Source{Host: "later"}
+	res := judged(t, named("mirror", whole(held)), never)
+	require.Equal(t, 0, res.Served)
+	require.Equal(t, pull.StatusSkipped, res.Sources[1].Verdict)
+	require.Equal(t, "an earlier source serves the pull", res.Sources[1].Reason)
+
+	down := named("upstream", broken(registryAt(step(pull.StepConnect, refused))))
+	res = judged(t, named("mirror", whole(held)), down)
+	require.Equal(t, [][4]string{{"another-source-serves", "endpoint.connection-refused of upstream", "fail", "warn"}}, of(res.Decisions, "another-source-serves"))
+	cut := named("upstream", broken(registryAt(unknown(pull.StepConnect, "not allowed"))))
+	require.Equal(t, "mirror serves the pull", judged(t, named("mirror", whole(held)), cut, down).Decisions[0].Why, "although one of the others is open")
+
+	got := Judge(pull.Log{Sources: []pull.Source{named("mirror", whole(held)), down}, Unsure: true})
+	require.Equal(t, pull.StatusInconclusive, got.Verdict, "without the configuration the pull would fail")
+	require.Equal(t, unsure, got.Inconclusive)
 }
 
 func TestWarningsDegrade(t *testing.T) {
