@@ -25,21 +25,14 @@
 //
 // # Whose pull it is
 //
-// [SourcesOf] reads where the node's runtime looks for an image, in its order, and
-// with which settings: hosts.toml and config.toml of containerd, what k3s and RKE2
-// generate, registries.conf of CRI-O and podman, daemon.json of docker. A file
-// that the runtime passes over is a finding, and so is one that stops it.
-// [Source.Walk] gives the walk at a source, [Way.Delay] what a dead one costs.
+// [Checker].FS, Runtime and ConfigFile say whose configuration is read, and whose way
+// of asking is taken: hosts.toml and config.toml of containerd, what k3s and RKE2
+// generate, registries.conf of CRI-O and podman, daemon.json of docker. A file that
+// the runtime passes over is a finding, and so is one that stops it. [Map].Sources
+// says where the runtime looks, in its order.
 //
-// A [Way] says how a runtime asks: [Walk.Ping] is the first question of CRI-O and
-// docker and none of containerd's, and [Walk.Compare] tells a registry that pleases
-// one and not the other. [Way.Retries] says what a runtime repeats by itself.
-//
-// [ProxyFor] says which proxy holds for a URL, [JudgeProxy] what in those settings
-// does not do what it seems to. [SandboxImage] is the image that every pod needs
-// first, [Sandbox.Stored] whether the node has it, [Sandbox.Login] what is offered for
-// it. [OpenContentStore] looks at what the node has already, which its next pull
-// will not ask for. [Known] labels hosts of known providers; its hints are no truth.
+// [Walk.Ping] is the first question of CRI-O and docker and none of containerd's, and
+// [Walk.Compare] tells a registry that pleases one and not the other.
 //
 // # Many layers, large layers
 //
@@ -52,7 +45,7 @@
 //
 // Requests are those of containerd 2.x (core/remotes/docker): HEAD of the manifest
 // with its Accept, GET by digest, GET of blobs without Range, ns= for mirrors;
-// with [Walk].Way those of CRI-O or docker where they differ. They differ from a
+// with [Walk].Client those of CRI-O or docker where they differ. They differ from a
 // runtime's in two fields: the User-Agent is our own, and content codings are
 // declined, so that what is hashed is what is stored.
 //
