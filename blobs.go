@@ -8,6 +8,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // blobs asks for the configuration and every layer, a few at a time as the
@@ -15,7 +16,7 @@ import (
 // while bytes come from one host, the registry is asked for the next blob, and no
 // host is asked more at once than by the runtime. Whole downloads do not begin
 // ahead, because a signed address may expire while it waits.
-func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m *endpoints.Manifest) {
+func (s *source) blobs(ctx context.Context, reg *endpoint, w *registry.Walk, m *registry.Manifest) {
 	list, modes := m.Blobs(), m.TouchModes()
 	complete := s.d.opts.Pull == Complete
 	ahead := s.d.parallel
@@ -23,7 +24,7 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 		ahead *= 2
 	}
 	slots := make(chan struct{}, ahead)
-	reports := make([]*endpoints.RequestReport, len(list))
+	reports := make([]*registry.Report, len(list))
 	var wg sync.WaitGroup
 	for i, blob := range list {
 		f := &fetch{s: s, reg: reg, w: w, id: StepLayer, blob: blob, mode: modes[i], index: i}
@@ -31,7 +32,7 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 			f.id = StepConfig
 		}
 		if complete {
-			f.mode = endpoints.Whole
+			f.mode = registry.Whole
 		}
 		select { // here and not in the goroutine, so that they begin in their order
 		case slots <- struct{}{}:
@@ -63,7 +64,7 @@ func (s *source) blobs(ctx context.Context, reg *endpoint, w *endpoints.Walk, m 
 
 // proofOf is nil unless every report says that all bytes came and their digest
 // was right.
-func proofOf(digest string, inStore int, reports []*endpoints.RequestReport) *Proof {
+func proofOf(digest string, inStore int, reports []*registry.Report) *Proof {
 	p := &Proof{Digest: digest, Layers: len(reports) - 1, InNodeStore: inStore}
 	for _, r := range reports {
 		if r == nil || !r.Complete {
@@ -78,10 +79,10 @@ func proofOf(digest string, inStore int, reports []*endpoints.RequestReport) *Pr
 type fetch struct {
 	s             *source
 	reg           *endpoint
-	w             *endpoints.Walk
+	w             *registry.Walk
 	id            StepID
-	blob          endpoints.Descriptor
-	mode          endpoints.Mode
+	blob          registry.Descriptor
+	mode          registry.Mode
 	index         int
 	authorization string
 	begun         bool // some of it has come
@@ -89,7 +90,7 @@ type fetch struct {
 }
 
 // run returns the last report, nil if a hop could not be asked.
-func (f *fetch) run(ctx context.Context) *endpoints.RequestReport {
+func (f *fetch) run(ctx context.Context) *registry.Report {
 	f.authorization = f.s.auth.current(ctx, "")
 	if r, settled := f.foreign(ctx); settled {
 		return r
@@ -98,7 +99,7 @@ func (f *fetch) run(ctx context.Context) *endpoints.RequestReport {
 }
 
 // ask makes one request at e when it is its turn there.
-func (f *fetch) ask(ctx context.Context, e *endpoint, do func(*endpoints.Walk, http.RoundTripper) *endpoints.RequestReport) pull.Step {
+func (f *fetch) ask(ctx context.Context, e *endpoint, do func(*registry.Walk, http.RoundTripper) *registry.Report) pull.Step {
 	st := pull.Step{ID: f.id, Subject: f.blob.Digest}
 	select {
 	case e.turns <- struct{}{}:
@@ -135,7 +136,7 @@ func (f *fetch) follow(ctx context.Context, e *endpoint, st pull.Step) (*endpoin
 		if e = f.s.endpoint(ctx, t); e == nil {
 			return nil, pull.Step{} // the overflow is told
 		}
-		st = f.ask(ctx, e, func(w *endpoints.Walk, rt http.RoundTripper) *endpoints.RequestReport {
+		st = f.ask(ctx, e, func(w *registry.Walk, rt http.RoundTripper) *registry.Report {
 			return w.Follow(ctx, rt, prev, f.blob, f.mode)
 		})
 	}
@@ -147,11 +148,11 @@ const maxResumes = 8
 
 // registry asks the registry for the blob, and for the rest of a download that
 // broke off.
-func (f *fetch) registry(ctx context.Context) *endpoints.RequestReport {
-	var broken *endpoints.RequestReport
+func (f *fetch) registry(ctx context.Context) *registry.Report {
+	var broken *registry.Report
 	renewed := false
 	for resumed := 0; ; {
-		st := f.ask(ctx, f.reg, func(w *endpoints.Walk, rt http.RoundTripper) *endpoints.RequestReport {
+		st := f.ask(ctx, f.reg, func(w *registry.Walk, rt http.RoundTripper) *registry.Report {
 			if broken != nil {
 				return w.Resume(ctx, rt, broken, f.blob)
 			}
@@ -175,7 +176,7 @@ func (f *fetch) registry(ctx context.Context) *endpoints.RequestReport {
 			resumed++
 			continue
 		}
-		if f.mode == endpoints.Ranged64K && st.Status == StatusFailed {
+		if f.mode == registry.Ranged64K && st.Status == StatusFailed {
 			return f.whole(ctx, e, st)
 		}
 		return e.record(st, f.index).Request

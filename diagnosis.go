@@ -26,7 +26,7 @@ type diagnosis struct {
 	opts      Options
 	pulls     []*imageRun
 	view      *view
-	platform  endpoints.Platform
+	platform  registry.Platform
 	limits    Limits
 	budget    time.Duration
 	hurried   bool // the budget cuts limits below what the runtimes would wait
@@ -60,14 +60,14 @@ func newDiagnosis(images []string, opts *Options) (*diagnosis, error) {
 		return nil, err
 	}
 	var err error
-	if d.platform, err = endpoints.ParsePlatform(o.Platform); err != nil {
+	if d.platform, err = registry.ParsePlatform(o.Platform); err != nil {
 		return nil, fmt.Errorf("pullwalk: %w", err)
 	}
 	o.fillIn()
 	d.hurried = o.Budget/budgetShare < defaultTLS
 	d.budget, d.limits, d.allow = o.Budget, o.Limits, o.AllowAddr
 	for _, image := range images {
-		ref, err := endpoints.ParseReference(image)
+		ref, err := registry.ParseReference(image)
 		if err != nil {
 			return nil, fmt.Errorf("pullwalk: %w", err)
 		}

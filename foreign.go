@@ -6,17 +6,18 @@ import (
 
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // foreign asks the places that a layer names itself, which the runtimes do before
 // they ask the registry. It reports false if the registry is to be asked.
-func (f *fetch) foreign(ctx context.Context) (*endpoints.RequestReport, bool) {
+func (f *fetch) foreign(ctx context.Context) (*registry.Report, bool) {
 	places := f.blob.ForeignURLs()
 	if len(places) == 0 {
 		return nil, false
 	}
-	if f.mode == endpoints.Ranged64K {
-		f.mode = endpoints.First64K // what was seen of the registry's layers says nothing of this host
+	if f.mode == registry.Ranged64K {
+		f.mode = registry.First64K // what was seen of the registry's layers says nothing of this host
 	}
 	for i, u := range places {
 		t, err := targetOf(u, endpoints.RoleBlob, "the manifest")
@@ -30,7 +31,7 @@ func (f *fetch) foreign(ctx context.Context) (*endpoints.RequestReport, bool) {
 		if e == nil {
 			return nil, true // the overflow is told
 		}
-		e, st := f.follow(ctx, e, f.ask(ctx, e, func(w *endpoints.Walk, rt http.RoundTripper) *endpoints.RequestReport {
+		e, st := f.follow(ctx, e, f.ask(ctx, e, func(w *registry.Walk, rt http.RoundTripper) *registry.Report {
 			return w.Foreign(ctx, rt, u, f.blob, f.mode)
 		}))
 		if e == nil || f.postponed {

@@ -20,7 +20,7 @@ import (
 // then with each credential in the keychain's order until one may read. It
 // returns the report of the request that held, nil if none did, and that of the
 // first one.
-func (s *source) authorize(ctx context.Context, reg *endpoint, w *endpoints.Walk) (held, first *endpoints.RequestReport) {
+func (s *source) authorize(ctx context.Context, reg *endpoint, w *registry.Walk) (held, first *registry.Report) {
 	st := s.resolve(ctx, reg, w, 0)
 	if st.ID != StepChallenge {
 		if pull.Passes(st.Status) {
@@ -186,7 +186,7 @@ func (s *source) recordPlan(reg *endpoint) {
 }
 
 // auditRights asks what more the identity could do, where the caller wants to know.
-func (s *source) auditRights(ctx context.Context, reg *endpoint, first *endpoints.RequestReport, c tlsauth.Offer) {
+func (s *source) auditRights(ctx context.Context, reg *endpoint, first *registry.Report, c tlsauth.Offer) {
 	if !s.d.opts.AuditRights {
 		return
 	}
@@ -207,7 +207,7 @@ func (s *source) auditRights(ctx context.Context, reg *endpoint, first *endpoint
 }
 
 // tokenHost starts the ladder of the token server that a challenge names.
-func (s *source) tokenHost(ctx context.Context, r *endpoints.RequestReport) (*endpoint, registry.Challenge, error) {
+func (s *source) tokenHost(ctx context.Context, r *registry.Report) (*endpoint, registry.Challenge, error) {
 	for _, c := range r.Challenge() {
 		if c.Scheme != "bearer" {
 			continue
@@ -231,7 +231,7 @@ func (s *source) tokenHost(ctx context.Context, r *endpoints.RequestReport) (*en
 
 // identify makes the walk carry one credential, in the way that the registry's
 // challenge asks for. It reports whether a request with it can be tried.
-func (s *source) identify(ctx context.Context, reg *endpoint, w *endpoints.Walk, first *endpoints.RequestReport, c tlsauth.Offer, index int) bool {
+func (s *source) identify(ctx context.Context, reg *endpoint, w *registry.Walk, first *registry.Report, c tlsauth.Offer, index int) bool {
 	w.Authorization, s.auth, s.known = "", nil, nil
 	if secretOf(c).RegistryToken != "" && reg.scheme == "https" {
 		w.Authorization = registry.NewToken(secretOf(c).RegistryToken).Authorization()
@@ -350,7 +350,7 @@ func (s *source) judge(ch registry.Challenge, c tlsauth.Offer, res registry.Toke
 }
 
 // basic answers a challenge that asks for user and password themselves.
-func (s *source) basic(reg *endpoint, w *endpoints.Walk, first *endpoints.RequestReport, c tlsauth.Offer, index int) bool {
+func (s *source) basic(reg *endpoint, w *registry.Walk, first *registry.Report, c tlsauth.Offer, index int) bool {
 	for _, ch := range first.Challenge() {
 		if ch.Scheme != "basic" {
 			continue

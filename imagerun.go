@@ -6,15 +6,15 @@ import (
 	"sync"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
 // imageRun is one image under diagnosis.
 type imageRun struct {
 	*diagnosis
-	ref      endpoints.Reference
+	ref      registry.Reference
 	company  *company
 	sandbox  *sandboxFiles           // nil = an image that was asked for
 	plan     *tlsauth.CredentialPlan // what a kubelet would offer, and why; nil = not known
@@ -29,7 +29,7 @@ type imageRun struct {
 	identity  string
 }
 
-func (d *diagnosis) newPull(ref endpoints.Reference) *imageRun {
+func (d *diagnosis) newPull(ref registry.Reference) *imageRun {
 	return &imageRun{diagnosis: d, ref: ref, over: make(chan struct{}), identity: "anonymous"}
 }
 

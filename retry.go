@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // persist makes one request, and once more where the runtime would by itself: a
@@ -39,17 +39,17 @@ func (s *source) persist(ctx context.Context, e *endpoint, st pull.Step, run fun
 }
 
 // retries is what this node's runtime does, by its release.
-func (s *source) retries(r *endpoints.RequestReport) endpoints.Retry {
+func (s *source) retries(r *registry.Report) registry.Retry {
 	retry := s.d.profile.Client.Retry(r)
 	if !retry.Done(s.d.view.runtime.Version) {
-		return endpoints.Retry{}
+		return registry.Retry{}
 	}
 	return retry
 }
 
 // mayPass says whether a second request is worth a try: a limit of our own has
 // waited long enough, and rate limits count what is asked in vain.
-func mayPass(r *endpoints.RequestReport) bool {
+func mayPass(r *registry.Report) bool {
 	switch r.Status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return false

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 type unavailable struct{}
@@ -22,7 +22,7 @@ func (unavailable) RoundTrip(r *http.Request) (*http.Response, error) {
 // What a newer release mends by asking again is the end of an older one's pull.
 func TestOlderRuntimesAskOnce(t *testing.T) {
 	t.Parallel()
-	ref, err := endpoints.ParseReference("registry.corp.test/team/app:v1")
+	ref, err := registry.ParseReference("registry.corp.test/team/app:v1")
 	require.NoError(t, err)
 	sources, _, err := noderuntime.Open(nil, "containerd", "").Sources(ref)
 	require.NoError(t, err)

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
@@ -40,7 +40,7 @@ type Sandbox struct {
 type sandboxFiles struct {
 	noderuntime.Sandbox
 	view       *view
-	ref        endpoints.Reference
+	ref        registry.Reference
 	refErr     error // the name is none: the runtime cannot pull it
 	configured []noderuntime.Source
 	findings   []classify.Finding
@@ -60,7 +60,7 @@ func readSandbox(v *view) *sandboxFiles {
 	if named.Image == "" {
 		return f
 	}
-	if f.ref, f.refErr = endpoints.ParseReference(named.Image); f.refErr != nil {
+	if f.ref, f.refErr = registry.ParseReference(named.Image); f.refErr != nil {
 		return f
 	}
 	if f.stored, f.storedErr = config.Stored(f.ref); f.stored {

@@ -13,6 +13,7 @@ import (
 	"github.com/pullwalk/pullwalk/internal/judge"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // A ladder that one image has left is climbed on for the others; one that all have
@@ -29,7 +30,7 @@ func TestLeavingALadder(t *testing.T) {
 			l.record(pull.Step{ID: StepDNS, Status: StatusInconclusive, Reason: reasonOf(ctx)}, 0)
 		}
 		stand := func() *endpoint {
-			p := d.newPull(endpoints.Reference{})
+			p := d.newPull(registry.Reference{})
 			p.company = &company{}
 			s := p.newSource(noderuntime.Source{})
 			e := s.newEndpoint(target{scheme: "https", host: "blobs.corp.test", port: 443, role: endpoints.RoleBlob, hint: true, known: true})

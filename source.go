@@ -14,6 +14,7 @@ import (
 	"github.com/pullwalk/pullwalk/internal/judge"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
@@ -21,7 +22,7 @@ import (
 type source struct {
 	d   *imageRun
 	cfg noderuntime.Source
-	ref endpoints.Reference // with the digest, once another source has resolved the tag
+	ref registry.Reference // with the digest, once another source has resolved the tag
 	tls tlsSettings
 	// known is what was learnt of the credential that is being tried; nil = none
 	// is. Only authorize and what it calls touch it.

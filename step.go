@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
@@ -19,7 +18,7 @@ type outcome struct {
 	pull.Step
 	conn     net.Conn
 	spare    net.Conn // one more, verified like conn
-	manifest *endpoints.Manifest
+	manifest *registry.Manifest
 	token    registry.TokenResult
 	at       *endpoint // where a token exchange ended; nil = where it began
 }

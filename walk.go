@@ -12,6 +12,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // walk is the pull, told in order: the registry, the challenge, a token for each
@@ -72,7 +73,7 @@ const pingGrace = time.Second
 // ping asks for /v2/ itself, which CRI-O and docker need and containerd never
 // does, beside the first request for the manifest. It names no repository: one
 // answer is every image's.
-func (s *source) ping(ctx, asking context.Context, reg *endpoint, w *endpoints.Walk) <-chan pull.Step {
+func (s *source) ping(ctx, asking context.Context, reg *endpoint, w *registry.Walk) <-chan pull.Step {
 	out := make(chan pull.Step, 1)
 	own := *w // the walk gets its Authorization meanwhile
 	go func() {
@@ -96,7 +97,7 @@ func (s *source) ping(ctx, asking context.Context, reg *endpoint, w *endpoints.W
 
 // comparePing records the ping, and where its challenge differs from that of the
 // manifest.
-func (s *source) comparePing(reg *endpoint, w *endpoints.Walk, st pull.Step, manifest *endpoints.RequestReport) {
+func (s *source) comparePing(reg *endpoint, w *registry.Walk, st pull.Step, manifest *registry.Report) {
 	if st.Request != nil && manifest != nil && pull.Passes(st.Status) {
 		if more := w.ComparePing(st.Request, manifest); len(more) > 0 {
 			st = pull.StatusOf(st, true, "", slices.Concat(st.Findings, more))
@@ -110,7 +111,7 @@ func (s *source) comparePing(reg *endpoint, w *endpoints.Walk, st pull.Step, man
 
 // stored says which of the image's content lies on the node already: the runtime
 // will not ask for that, so its success would prove less.
-func (s *source) stored(reg *endpoint, m *endpoints.Manifest) {
+func (s *source) stored(reg *endpoint, m *registry.Manifest) {
 	store := s.d.store
 	if store == nil {
 		return
@@ -124,7 +125,7 @@ func (s *source) stored(reg *endpoint, m *endpoints.Manifest) {
 
 // resolve asks for the tag or digest by HEAD, and by GET where the registry has
 // no HEAD, as containerd does.
-func (s *source) resolve(ctx context.Context, reg *endpoint, w *endpoints.Walk, index int) pull.Step {
+func (s *source) resolve(ctx context.Context, reg *endpoint, w *registry.Walk, index int) pull.Step {
 	subject := cmp.Or(s.ref.Digest, s.ref.Tag)
 	ask := func(method string) pull.Step {
 		st := pull.Step{ID: StepResolve, Subject: subject}
@@ -170,8 +171,8 @@ func (s *source) headBlocked(reg *endpoint, head, get pull.Step) pull.Step {
 
 // followManifest takes the further hops of a manifest request that was
 // redirected, and returns the last.
-func (s *source) followManifest(ctx context.Context, w *endpoints.Walk, st pull.Step, index int) (pull.Step, *endpoints.Manifest) {
-	var m *endpoints.Manifest
+func (s *source) followManifest(ctx context.Context, w *registry.Walk, st pull.Step, index int) (pull.Step, *registry.Manifest) {
+	var m *registry.Manifest
 	for st.Request != nil && pull.Passes(st.Status) && st.Request.Redirect() != nil {
 		prev := st.Request
 		t, err := targetOf(prev.Redirect(), endpoints.RoleManifest, "a redirect of "+prev.Host)
@@ -194,14 +195,14 @@ func (s *source) followManifest(ctx context.Context, w *endpoints.Walk, st pull.
 }
 
 // requestStatus settles the step of a request.
-func requestStatus(s pull.Step, r *endpoints.RequestReport) pull.Step {
+func requestStatus(s pull.Step, r *registry.Report) pull.Step {
 	s.Request = r
 	return pull.StatusOf(s, r.Held(), r.Inconclusive, r.Findings())
 }
 
 // manifests fetches what the reference leads to, and from an index the manifest
 // of the platform.
-func (s *source) manifests(ctx context.Context, reg *endpoint, w *endpoints.Walk, top *endpoints.RequestReport) *endpoints.Manifest {
+func (s *source) manifests(ctx context.Context, reg *endpoint, w *registry.Walk, top *registry.Report) *registry.Manifest {
 	s.digest = top.Digest
 	m := s.manifest(ctx, reg, w, top.Digest, top.MediaType, 1)
 	if m != nil {
@@ -227,7 +228,7 @@ func (s *source) manifests(ctx context.Context, reg *endpoint, w *endpoints.Walk
 const maxIndexes = 4
 
 // manifest fetches one manifest by digest, following redirects by hand.
-func (s *source) manifest(ctx context.Context, reg *endpoint, w *endpoints.Walk, digest, mediaType string, index int) *endpoints.Manifest {
+func (s *source) manifest(ctx context.Context, reg *endpoint, w *registry.Walk, digest, mediaType string, index int) *registry.Manifest {
 	out := s.persist(ctx, reg, pull.Step{ID: StepManifest, Subject: digest}, func(ctx context.Context, rt http.RoundTripper, _ *watch) outcome {
 		s.d.countManifest()
 		r, m := w.Manifest(ctx, rt, digest, mediaType)
