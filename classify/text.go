@@ -74,6 +74,9 @@ type attemptSet struct {
 // readRecord reads one line, with all attempts that it joins. It appends them to
 // hits, which is empty.
 func readRecord(outer *piece, hits []hit) attemptSet {
+	if outer.words.anyOf(otherTable()) && !outer.words.anyOf(pullTable()) {
+		return attemptSet{} // a probe, a volume, the pod's network
+	}
 	one := [1]attempt{{text: outer.s}}
 	attempts := one[:]
 	if outer.words.anyOf(joinTable()) {
@@ -155,7 +158,7 @@ func Event(reason, message string) Reading {
 var pullReasons = []string{
 	"", "Failed", "ErrImagePull", "ImagePullBackOff", "BackOff", "InspectFailed", "ImageInspectError", "InvalidImageName",
 	"RegistryUnavailable", "SignatureValidationFailed", "FailedToRetrieveImagePullSecret", "Pulled", "Pulling", "ErrImageNeverPull",
-	"FreeDiskSpaceFailed", "ImageGCFailed",
+	"FreeDiskSpaceFailed", "ImageGCFailed", "EgressBlocked",
 }
 
 // reasonCauses are the reasons that name a fault whatever their message says.
@@ -227,7 +230,7 @@ func quietKind(words *wordSet) (Kind, bool) {
 func speaksOfPull(message string) bool {
 	var words wordSet
 	theLexicon().scan(message[:min(len(message), maxText)], &words)
-	return words.anyOf(pullTable())
+	return words.anyOf(pullTable()) || words.has(theLexicon().ids["curl: ("])
 }
 
 // decide names the probes that would settle what a text can only suggest.
@@ -295,6 +298,7 @@ func readAttempt(a attempt, outer *piece) (hit, bool) {
 		h.operation = p.operation(a.context)
 	}
 	p.hidden(&h)
+	p.realm(&h)
 	if h.mirror && p.hasReq && p.req.mirror() && (h.cause == ImageNotFound || h.cause == ImageManifestUnknown) {
 		h.cause, h.alternatives = RegistryMirrorMiss, []Cause{h.cause}
 	}
@@ -307,12 +311,33 @@ func (p *piece) hidden(h *hit) {
 	case p.hasReq && p.req.mirror() && (layer == LayerDNS || layer == LayerRoute || layer == LayerEndpoint || layer == LayerTLS):
 		// Until containerd 2.0 a dead mirror hides what the registry said.
 		h.alternatives = append(h.alternatives, ImageNotFound, IdentityAccessDeniedOrMissing)
+	case layer == LayerImage || layer == LayerIdentity:
+		if p.has("upstream") || p.has("cache rule") || p.has("proxy cache") || p.has("remote repository") {
+			h.offer(RegistryUpstreamFailed)
+			if layer == LayerImage {
+				h.offer(RegistryMirrorMiss)
+			}
+		}
 	case h.cause != DNSNXDOMAIN && h.cause != TLSUnknownAuthority:
 	case p.has("failed to do request: ") && p.req.operation() == OperationResolveManifest:
 		// containerd only logs that it cannot read a hosts.toml, and goes to
 		// the registry itself instead of the mirror, without its CA.
 		h.alternatives = append(h.alternatives, NodeRuntimeConfigIgnored)
 	}
+}
+
+// realm corrects what a realm that is no address led to: a name with a port in a
+// lookup, a scheme twice, two addresses in one.
+func (p *piece) realm(h *hit) {
+	if p.proxied() || h.operation != OperationFetchToken && (h.operation != OperationUnknown || p.hasReq) || LayerOf(h.cause) == LayerNode || h.cause == EndpointBadRealm {
+		return
+	}
+	if !(LayerOf(h.cause) == LayerDNS && (h.endpoint == "http" || h.endpoint == "https" || hasPort(h.endpoint) || strings.Count(h.endpoint, ":") > 1)) &&
+		!(p.hasReq && (containsAny(p.req.path, []string{"http://", "https://"}) || strings.Count(p.req.host, ":") > 1 && p.req.host[0] != '[')) {
+		return
+	}
+	h.alternatives = append([]Cause{h.cause}, h.alternatives...)
+	h.cause = EndpointBadRealm
 }
 
 // coarse gives the code that a text can show where the exact one needs more than
@@ -345,7 +370,7 @@ func (p *piece) core() (hit, bool) {
 }
 
 const (
-	readers     = 12
+	readers     = 13
 	orderLookup = 1
 )
 
@@ -364,16 +389,18 @@ func (p *piece) readBy(order int) (hit, bool) {
 	case 4:
 		return p.handshake()
 	case 5:
-		return p.transport()
+		return p.curl()
 	case 6:
-		return p.answer()
+		return p.transport()
 	case 7:
-		return p.proxyPhrase()
+		return p.answer()
 	case 8:
-		return p.content()
+		return p.proxyPhrase()
 	case 9:
-		return p.identity()
+		return p.content()
 	case 10:
+		return p.identity()
+	case 11:
 		return p.secret()
 	}
 	return p.end()
