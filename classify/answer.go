@@ -122,6 +122,9 @@ func statusCause(a *HTTPAnswer, message string, credentialKnown bool) (Cause, []
 		return EndpointMethodBlocked, nil
 	case a.Status == 412:
 		return RegistryPolicyBlocked, nil
+	case a.Status == 400 && !credentialKnown:
+		// Servers of TLS answer clear HTTP so; their words may be cut off.
+		return RegistryClientError, []Cause{TLSHTTPSResponseToHTTPClient}
 	case a.Status >= 400:
 		return RegistryClientError, nil
 	case a.Status >= 300:
@@ -263,8 +266,9 @@ func (p *piece) answer() (hit, bool) {
 	}
 	a.Codes, a.Message = splitCode(body)
 	lower := asciiLower(body)
+	start := strings.TrimLeft(lower, ` :,"`)
 	switch {
-	case strings.Contains(lower, "<html") || strings.Contains(lower, "<!doctype html"):
+	case strings.Contains(lower, "<html") || strings.Contains(lower, "<!doctype html") || strings.HasPrefix(start, "<h") || strings.HasPrefix(start, "<!"):
 		a.Answerer = answererHTML
 	case strings.Contains(lower, "<?xml") || strings.Contains(lower, "<error>"):
 		a.Answerer = answererObjectStore
@@ -282,7 +286,11 @@ func (p *piece) answer() (hit, bool) {
 		c, alternatives = EndpointRangeRefused, []Cause{c}
 	}
 	facts := answerFacts(&HTTPAnswer{Status: status, Codes: a.Codes, Message: a.Message})
-	return hit{cause: c, alternatives: alternatives, facts: facts}, true
+	h := hit{cause: c, alternatives: alternatives, facts: facts}
+	if status < 500 && p.has("error parsing http ") {
+		h.offer(EndpointHTMLInsteadOfRegistry) // docker's word that the body is none of a registry
+	}
+	return h, true
 }
 
 // status finds a status and what the text has of the body.

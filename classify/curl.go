@@ -34,7 +34,7 @@ func (p *piece) curl() (hit, bool) {
 		h.cause = RouteConnectTimeout
 	case number == "28" && says(" 0 bytes received"):
 		h.cause, h.alternatives = EndpointResponseHeaderTimeout, []Cause{RouteConnectTimeout, EndpointTLSHandshakeTimeout}
-	case number == "28":
+	case number == "28" && says("operation"):
 		h.cause = EndpointDownloadStalled
 	case number == "35" && says("ssl_error_syscall"):
 		h.cause, h.alternatives = EndpointConnectionReset, []Cause{EndpointConnectionClosedEOF}

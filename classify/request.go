@@ -87,8 +87,8 @@ func requestAt(text string, start, i int) (request, bool) {
 	before := text[max(0, start-400):start]
 	quoted := strings.HasSuffix(before, `"`)
 	before = strings.TrimRight(before, "\" \t\n")
-	before = before[max(0, len(before)-40):]
-	word := before[strings.LastIndexAny(before, " \t\n:\"([")+1:]
+	before = spaced(before[max(0, len(before)-40):])
+	word := before[strings.LastIndexAny(before, " \t\n:\"([]")+1:]
 	var r request
 	switch {
 	case strings.EqualFold(word, "get"), strings.EqualFold(word, "head"), strings.EqualFold(word, "post"):

@@ -195,7 +195,10 @@ func (p *piece) proxyPhrase() (hit, bool) {
 			return hit{}, false
 		}
 	}
-	if strings.EqualFold(phrase, "Proxy Authentication Required") {
+	if strings.ToUpper(phrase) == phrase {
+		return hit{}, false // the head of a registry's code
+	}
+	if strings.HasPrefix("Proxy Authentication Required", phrase) {
 		return hit{cause: EndpointProxyAuthRequired, facts: []Fact{{FactStatus, "407"}}}, true
 	}
 	return hit{cause: EndpointProxyRefusedConnect, facts: fact(FactMessage, phrase)}, true

@@ -90,12 +90,14 @@ func readRecord(outer *piece, hits []hit) attemptSet {
 			hits = append(hits, h)
 		}
 	}
-	if len(hits) <= 1 && (len(hits) == 0 || hits[0].order > orderLookup) && strings.IndexByte(outer.s, '\n') >= 60 {
+	if len(hits) <= 1 && strings.IndexByte(outer.s, '\n') >= 60 {
 		// A window may have cut lines inside of a word; then the words that are
 		// whole again are the surer ones.
 		var joined piece
 		joined.read(strings.ReplaceAll(outer.s, "\n", ""))
-		if h, ok := readAttempt(attempt{text: joined.s}, &joined); ok && (len(hits) == 0 || h.order < hits[0].order) {
+		gained := joined.words.len() > outer.words.len()
+		if h, ok := readAttempt(attempt{text: joined.s}, &joined); ok && (len(hits) == 0 || gained && h.order <= hits[0].order ||
+			h.order < hits[0].order && h.cause != EndpointProxyRefusedConnect) {
 			hits = []hit{h}
 		}
 	}
@@ -297,7 +299,7 @@ func readAttempt(a attempt, outer *piece) (hit, bool) {
 	} else if h.operation == "" {
 		h.operation = p.operation(a.context)
 	}
-	p.hidden(&h)
+	p.hidden(&h, a)
 	p.realm(&h)
 	if h.mirror && p.hasReq && p.req.mirror() && (h.cause == ImageNotFound || h.cause == ImageManifestUnknown) {
 		h.cause, h.alternatives = RegistryMirrorMiss, []Cause{h.cause}
@@ -306,9 +308,9 @@ func readAttempt(a attempt, outer *piece) (hit, bool) {
 }
 
 // hidden adds what a text cannot show although it may be the cause.
-func (p *piece) hidden(h *hit) {
+func (p *piece) hidden(h *hit, a attempt) {
 	switch layer := LayerOf(h.cause); {
-	case p.hasReq && p.req.mirror() && (layer == LayerDNS || layer == LayerRoute || layer == LayerEndpoint || layer == LayerTLS):
+	case (a.cut || p.hasReq && p.req.mirror()) && (layer == LayerDNS || layer == LayerRoute || layer == LayerEndpoint || layer == LayerTLS):
 		// Until containerd 2.0 a dead mirror hides what the registry said.
 		h.alternatives = append(h.alternatives, ImageNotFound, IdentityAccessDeniedOrMissing)
 	case layer == LayerImage || layer == LayerIdentity:
@@ -369,10 +371,7 @@ func (p *piece) core() (hit, bool) {
 	return hit{}, false
 }
 
-const (
-	readers     = 13
-	orderLookup = 1
-)
+const readers = 13
 
 // readBy asks one of the readers. They are called by name and not through a
 // table, so that p stays on the stack.
@@ -380,7 +379,7 @@ func (p *piece) readBy(order int) (hit, bool) {
 	switch order {
 	case 0:
 		return p.local()
-	case orderLookup:
+	case 1:
 		return p.lookup()
 	case 2:
 		return p.socket()

@@ -36,6 +36,7 @@ var localPhrases = []phrases{
 	{IdentityCredentialPluginFailed, OperationUnknown, "", []string{"error getting credentials", "credential provider plugin", "external registry credential provider",
 		"docker-credential-", "error while requesting ecr authorization token"}},
 	{IdentityPullSecretInvalid, OperationUnknown, "", []string{"invalid decoded auth", "dockerconfigjson…invalid", "couldn't find key .dockerconfigjson"}},
+	{NodeInternalError, OperationUnknown, NodeDiskFull, []string{"prepare temp auth file: …create temporary"}},
 	{IdentityPullSecretInvalid, OperationUnknown, NodeInternalError, []string{"prepare temp auth file: "}},
 	{IdentityPullSecretInvalid, OperationUnknown, "", []string{"illegal base64 data at input byte", "invalid header field value for \"authorization\""}},
 	{ImageInvalidReference, OperationUnknown, "", []string{"invalid reference format", "invalidimagename", "couldn't parse image", "could not parse image",
@@ -81,7 +82,7 @@ var localPhrases = []phrases{
 	{NodeContentStoreError, "", "", []string{"failed to open writer: ", "failed to create image reference ", "failed to update image store "}},
 	{ImageLayerUnreadable, OperationExtract, "", []string{"archive/tar: ", "gzip: invalid ", "invalid tar header", "zstd: …failed to extract", "magic number mismatch",
 		"flate: corrupt input"}},
-	{ImageLayerUnreadable, OperationExtract, NodeRuntimeConfigInvalid, []string{"failed to get stream processor"}},
+	{ImageLayerUnreadable, OperationExtract, NodeDecryptionFailed, []string{"failed to get stream processor"}},
 	{ImageDigestMismatch, OperationExtract, "", []string{"wrong diff id calculated on extraction", "invalid diffid for layer", "uncompressed digest …does not match"}},
 	// Windows refuses a layer of another build while it unpacks.
 	{ImagePlatformMismatch, "", "", []string{"-based image is incompatible with a ", "operating system of the container does not match"}},
