@@ -2,6 +2,7 @@ package pullwalk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
 // PullMode says how much of the pull is done.
@@ -149,11 +151,8 @@ const (
 	defaultBudgetComplete = 5 * time.Minute  // the runtimes' own limit without progress
 	defaultDNS            = 5 * time.Second  // resolv.conf(5): timeout:5
 	defaultConnect        = 5 * time.Second  // SYN at 0, 1 and 3 s
+	maxRounds             = 20
 	defaultTLS            = 10 * time.Second // net/http's handshake limit, which the runtimes keep
-	budgetShare           = 4                // no step gets more than this part of the budget
-	maxEndpoints          = 32               // more hosts than any registry uses
-	defaultAgent          = "pullwalk"
-	maxKeychain           = 10 * time.Second // a credential helper that hangs is not waited for
 )
 
 // Diagnose walks the pull of image as the node's runtime would, and says what
@@ -201,9 +200,22 @@ func (o *Options) validate() error {
 		return err
 	}
 	for _, host := range o.Also {
-		if _, _, err := splitHostPort(host); err != nil {
+		if _, _, err := pull.SplitHostPort(host); err != nil {
 			return fmt.Errorf("pullwalk: Also: %w", err)
 		}
+	}
+	return nil
+}
+
+func (o *Options) validateCredentials() error {
+	if !o.NodeCredentials && !o.RunPlugins || o.Keychain == nil {
+		return nil
+	}
+	switch k, ok := o.Keychain.(*tlsauth.Kubelet); {
+	case !ok:
+		return errors.New("pullwalk: NodeCredentials and RunPlugins need no Keychain, or a *tlsauth.Kubelet")
+	case k == nil || k.FS != nil:
+		return errors.New("pullwalk: NodeCredentials and RunPlugins need a *tlsauth.Kubelet without FS, with nothing but pull secrets")
 	}
 	return nil
 }

@@ -3,17 +3,16 @@ package pullwalk
 import (
 	"context"
 	"fmt"
-	"strings"
+	"net/url"
 	"sync"
+	"time"
 
-	"github.com/pullwalk/pullwalk/internal/noderuntime"
-	"github.com/pullwalk/pullwalk/tlsauth"
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/engine"
+	"github.com/pullwalk/pullwalk/internal/node"
+	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
-
-// atOnce is how many images that ask the same registries are walked at the same
-// time. It bounds the burst that a registry sees, and not how many images there
-// are: one that hangs holds up nobody who asks another.
-const atOnce = 8
 
 // DiagnoseAll diagnoses many images from one node and does once what is the same
 // for all: the node's files are read once, and each host is looked up, connected
@@ -49,7 +48,7 @@ func DiagnoseAll(ctx context.Context, images []string, opts *Options) ([]*Result
 			distinct = append(distinct, image)
 		}
 	}
-	d, err := newDiagnosis(distinct, opts)
+	q, err := ask(distinct, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +56,7 @@ func DiagnoseAll(ctx context.Context, images []string, opts *Options) ([]*Result
 	if len(images) == 0 {
 		return results, nil
 	}
-	each, err := d.run(ctx)
+	each, err := q.answer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,60 +66,124 @@ func DiagnoseAll(ctx context.Context, images []string, opts *Options) ([]*Result
 	return results, nil
 }
 
-// company are the images for which the runtime asks the same registries, in the
-// same way.
-type company struct {
-	pulls []int
-	// seen is what their TLS checks learn from each other. Other companies' hosts
-	// are not in their results, and so explain nothing there.
-	seen tlsauth.Seen
+// question is a call that makes sense.
+type question struct {
+	opts     Options // with every default filled in
+	hurried  bool    // the budget cuts limits below what the runtimes would wait
+	platform registry.Platform
+	refs     []registry.Reference
+
+	mu       sync.Mutex
+	reported map[string]told // what the cluster reported, by the reference
 }
 
-// companies tells the images apart by whom they ask.
-func (d *diagnosis) companies(all []configured) []*company {
-	var out []*company
-	byKey := map[string]*company{}
-	for i, c := range all {
-		key := keyOf(c.sources)
-		if byKey[key] == nil {
-			byKey[key] = &company{}
-			out = append(out, byKey[key])
+// ask refuses invalid arguments. Each image stands once in images.
+func ask(images []string, opts *Options) (*question, error) {
+	q := &question{reported: map[string]told{}}
+	if opts != nil {
+		q.opts = *opts
+	}
+	if err := q.opts.validate(); err != nil {
+		return nil, err
+	}
+	if err := validateChecks(q.opts.Checks); err != nil {
+		return nil, err
+	}
+	var err error
+	if q.platform, err = registry.ParsePlatform(q.opts.Platform); err != nil {
+		return nil, fmt.Errorf("pullwalk: %w", err)
+	}
+	q.opts.fillIn()
+	q.hurried = q.opts.Budget/engine.BudgetShare < defaultTLS
+	for _, image := range images {
+		ref, err := registry.ParseReference(image)
+		if err != nil {
+			return nil, fmt.Errorf("pullwalk: %w", err)
 		}
-		byKey[key].pulls = append(byKey[key].pulls, i)
-		d.pulls[i].company = byKey[key]
+		if _, err := pull.TargetOf(&url.URL{Scheme: ref.Scheme, Host: ref.Host}, registry.RoleManifest, ""); err != nil {
+			return nil, fmt.Errorf("pullwalk: image %q: %w", classify.Redact(image, 256), err)
+		}
+		q.refs = append(q.refs, ref)
+	}
+	return q, nil
+}
+
+// fillIn replaces zero options by their defaults, and keeps every limit within its share
+// of the budget.
+func (o *Options) fillIn() {
+	if o.Pull == "" {
+		o.Pull = Touch
+	}
+	if o.Budget == 0 {
+		o.Budget = defaultBudget
+		if o.Pull == Complete {
+			o.Budget = defaultBudgetComplete
+		}
+	}
+	if o.AllowAddr == nil {
+		o.AllowAddr = DenyPlatformAddrs
+	}
+	limit := func(d *time.Duration, def time.Duration) {
+		if *d <= 0 {
+			*d = def
+		}
+		*d = min(*d, o.Budget/engine.BudgetShare)
+	}
+	limit(&o.Limits.DNS, defaultDNS)
+	limit(&o.Limits.Connect, defaultConnect)
+	limit(&o.Limits.TLS, defaultTLS)
+	limit(&o.Limits.Header, registry.DefaultHeader)
+	limit(&o.Limits.Idle, registry.DefaultIdle)
+}
+
+// engine are the options as the engine takes them.
+func (q *question) engine() engine.Options {
+	o := &q.opts
+	out := engine.Options{
+		Node: node.Node{
+			FS: o.Node.FS, Router: o.Node.Router, Dialer: o.Node.Dialer, DNS: o.Node.DNS, Roots: o.Node.Roots,
+			Proxy: o.Node.Proxy, Now: o.Node.Now, Hosted: o.Node.hosted, HostRoot: o.Node.hostRoot,
+		},
+		Runtime: node.Hint(o.Runtime), Keychain: o.Keychain, NodeCredentials: o.NodeCredentials, RunPlugins: o.RunPlugins,
+		Platform: q.platform, Depth: map[PullMode]pull.Depth{Connect: pull.Connect, Touch: pull.Touch, Complete: pull.Complete}[o.Pull],
+		Expect: o.Expect, AuditRights: o.AuditRights, Checks: q.checks(), Rounds: o.Rounds, Budget: o.Budget, Hurried: q.hurried,
+		Limits: engine.Limits(o.Limits), Concurrency: o.Concurrency, UserAgent: o.UserAgent, AllowAddr: o.AllowAddr, Recorded: o.observed,
+	}
+	for _, hostPort := range o.Also {
+		host, port, err := pull.SplitHostPort(hostPort)
+		if err == nil { // else refused by validate
+			out.Also = append(out.Also, pull.Target{Scheme: "https", Host: host, Port: port, Role: registry.RoleAlso, FoundBy: "the caller", Expected: true})
+		}
+	}
+	if len(o.Events) > 0 {
+		out.Reported = func(v *node.View, image string) []classify.Finding {
+			t := q.toldOf(v, image)
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.reported[image] = t
+			return t.findings()
+		}
+	}
+	if o.OnStep != nil {
+		out.OnStep = func(s pull.Step, hostPort, image string) { o.OnStep(stepOf(s, hostPort, image)) }
+	}
+	if o.OnProgress != nil {
+		out.OnProgress = func(p engine.Progress) { o.OnProgress(Progress(p)) }
 	}
 	return out
 }
 
-// keyOf is equal for images whose requests the same files shape: header fields may be
-// secrets, and so are told apart by where they stand.
-func keyOf(sources []noderuntime.Source) string {
-	var key strings.Builder
-	for _, s := range sources {
-		fmt.Fprintf(&key, "%s %x %q\n", s.Base, tlsSettingsOf(s).key, s.File)
+// checks are those of the caller as the engine takes them.
+func (q *question) checks() []engine.Check {
+	var out []engine.Check
+	for _, c := range q.opts.Checks {
+		run := c.Run
+		out = append(out, engine.Check{ID: c.ID, Layer: c.Layer, Roles: c.Roles, Needs: c.Needs, Timeout: c.Timeout, Run: func(ctx context.Context, in engine.Input) ([]classify.Finding, error) {
+			return run(ctx, Input{
+				Image: q.imageRef(in.Reference), Scheme: in.Scheme, Host: in.Host, Port: in.Port, Roles: in.Roles, Via: in.Via,
+				Addresses: in.Addresses, Dialer: in.Dialer, Roots: in.Roots, Now: in.Now,
+			})
+		}})
 	}
-	return key.String()
-}
-
-// together runs every pull. When ctx ends nobody waits for a turn any more: what
-// is left says so at once.
-func (d *diagnosis) together(ctx context.Context, all []configured, run func(i int)) {
-	var wg sync.WaitGroup
-	for _, c := range d.companies(all) {
-		wg.Go(func() {
-			turns := make(chan struct{}, atOnce)
-			for _, i := range c.pulls {
-				select {
-				case turns <- struct{}{}:
-					wg.Go(func() {
-						run(i)
-						<-turns
-					})
-				case <-ctx.Done():
-					wg.Go(func() { run(i) })
-				}
-			}
-		})
-	}
-	wg.Wait()
+	return out
 }

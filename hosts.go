@@ -50,7 +50,7 @@ func (r *Result) Hosts() []HostUse {
 
 // HostPort returns host:port.
 func (e Endpoint) HostPort() string {
-	return target{host: e.Host, port: e.Port}.hostPort()
+	return pull.HostPort(e.Host, e.Port)
 }
 
 func (e Endpoint) addresses() []netip.Addr {

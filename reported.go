@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/node"
 	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // The values of [Reported].Agrees.
@@ -38,12 +40,12 @@ func (e toldEvent) fails() bool {
 }
 
 // toldOf keeps the events that are about the image.
-func toldOf(events []classify.EventRecord, v *view, images ...string) told {
-	t := told{node: v.Labels[LabelNode], sure: true} // a host name may be another than the cluster's
+func (q *question) toldOf(v *node.View, images ...string) told {
+	t := told{node: q.opts.Node.Labels[LabelNode], sure: true} // a host name may be another than the cluster's
 	if t.node == "" {
-		t.node, t.sure = v.hostName, false
+		t.node, t.sure = v.HostName, false
 	}
-	for _, e := range classify.EventsAbout(events, images...) {
+	for _, e := range classify.EventsAbout(q.opts.Events, images...) {
 		e.Node = classify.Redact(e.Node, 256)
 		t.events = append(t.events, toldEvent{e, classify.Event(e.Reason, e.Message)})
 	}
@@ -123,31 +125,38 @@ func lastFailure(events []toldEvent) failure {
 }
 
 // compare holds what the cluster reported against what the probes saw.
-func (d *imageRun) compare(r *Result) *Reported {
-	if len(d.opts.Events) == 0 {
+func (q *question) compare(r *Result, ref registry.Reference, v *node.View) *Reported {
+	events := q.opts.Events
+	if len(events) == 0 {
 		return nil
 	}
-	images, t := []string{d.ref.String()}, d.told
+	q.mu.Lock()
+	images, t := []string{ref.String()}, q.reported[ref.String()]
+	q.mu.Unlock()
 	if r.Image.Digest != "" {
 		images = append(images, r.Image.Registry+"/"+r.Image.Repository+"@"+r.Image.Digest)
 	}
-	if len(t.events) < len(d.opts.Events) { // some may name the image by its digest
-		t = toldOf(d.opts.Events, d.view, images...)
+	if len(t.events) < len(events) { // some may name the image by its digest
+		t = q.toldOf(v, images...)
 	}
-	out := &Reported{Events: len(d.opts.Events), Unrelated: len(d.opts.Events) - len(t.events), Agrees: agreesUnknown}
-	out.history(d.opts.Events, images)
-	events, other := t.heard()
-	last := lastFailure(events)
+	out := &Reported{Events: len(events), Unrelated: len(events) - len(t.events), Agrees: agreesUnknown}
+	out.history(events, images)
+	heard, other := t.heard()
+	last := lastFailure(heard)
 	if last.reading.Kind == "" {
-		out.Note = quiet(events)
+		out.Note = quiet(heard)
 		return out
 	}
 	out.Reading, out.Message, out.Node = last.reading, classify.Redact(last.Message, 500), last.Node
-	out.times(last.EventRecord, d.now())
+	now := time.Now()
+	if v.Now != nil {
+		now = v.Now()
+	}
+	out.times(last.EventRecord, now)
 	var note string
 	out.Agrees, note = r.agreement(last)
 	if out.Agrees == agreesNo {
-		note = joined(append([]string{note}, out.explanations(r, last, d.opts.Rounds)...))
+		note = joined(append([]string{note}, out.explanations(r, last, q.opts.Rounds)...))
 	}
 	if other {
 		// Two nodes may fail alike or not: neither says anything of the other.
@@ -157,13 +166,6 @@ func (d *imageRun) compare(r *Result) *Reported {
 	}
 	out.Note = note
 	return out
-}
-
-func (d *diagnosis) now() time.Time {
-	if d.view.Now == nil {
-		return time.Now()
-	}
-	return d.view.Now()
 }
 
 // history is what the timeline of the image tells beside its last failure.
