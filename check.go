@@ -142,7 +142,7 @@ func (c *Check) validate() error {
 // roles are those that an endpoint can have.
 var roles = []endpoints.Role{
 	endpoints.RoleManifest, endpoints.RoleMirror, endpoints.RoleToken, endpoints.RoleBlob,
-	endpoints.RoleProxy, endpoints.RoleResolver, endpoints.RoleAlso, endpoints.RoleCredential, endpoints.RoleSandbox,
+	endpoints.RoleProxy, endpoints.RoleResolver, endpoints.RoleExpected, endpoints.RoleCredential, endpoints.RoleSandbox,
 }
 
 // refuseCycle finds checks that wait for each other.

@@ -28,6 +28,6 @@ func (r *Result) onlyOwnFailed() bool {
 // the node's own.
 func (e Endpoint) inPull() bool {
 	return slices.ContainsFunc(e.Roles, func(r endpoints.Role) bool {
-		return r != endpoints.RoleAlso && r != endpoints.RoleCredential && r != endpoints.RoleResolver
+		return r != endpoints.RoleExpected && r != endpoints.RoleCredential && r != endpoints.RoleResolver
 	})
 }

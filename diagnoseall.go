@@ -152,7 +152,7 @@ func (q *question) engine() engine.Options {
 	for _, hostPort := range o.Also {
 		host, port, err := pull.SplitHostPort(hostPort)
 		if err == nil { // else refused by validate
-			out.Also = append(out.Also, pull.Target{Scheme: "https", Host: host, Port: port, Role: registry.RoleAlso, FoundBy: "the caller", Expected: true})
+			out.Also = append(out.Also, pull.Target{Scheme: "https", Host: host, Port: port, Role: registry.RoleExpected, FoundBy: "the caller", Expected: true})
 		}
 	}
 	if len(o.Events) > 0 {

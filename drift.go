@@ -21,7 +21,7 @@ func handEdits(sources []Source, served int) []string {
 	}
 	for i, s := range sources {
 		for _, e := range s.Endpoints {
-			if i != served && e.Scheme != pull.SchemeDNS || len(e.Roles) == 1 && e.Roles[0] == endpoints.RoleAlso {
+			if i != served && e.Scheme != pull.SchemeDNS || len(e.Roles) == 1 && e.Roles[0] == endpoints.RoleExpected {
 				continue
 			}
 			for _, st := range e.Steps {

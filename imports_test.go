@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 )
 
 const module = "github.com/pullwalk/pullwalk"
@@ -230,7 +232,7 @@ func TestForbiddenCalls(t *testing.T) {
 // is a place that a new runtime would be forgotten in.
 func TestOnlyProfilesKnowRuntimes(t *testing.T) {
 	t.Parallel()
-	names := []string{"containerd", "crio", "cri-o", "CRI-O", "dockerd", "docker", "k3s", "k3s-server", "k3s-agent", "rke2", "podman"}
+	names := append(noderuntime.Names(), "cri-o", "CRI-O", "docker", "k3s-server", "k3s-agent", "podman")
 	for _, f := range librarySources(t) {
 		if f.isIn("internal/noderuntime") || f.isIn("internal/lab") || f.isIn("examples/...") {
 			continue

@@ -77,7 +77,7 @@ var enumerations = map[reflect.Type][]string{
 	reflect.TypeFor[classify.Severity]():      words(classify.SeverityFail, classify.SeverityWarn, classify.SeverityInfo),
 	reflect.TypeFor[classify.Certainty]():     words(classify.CertaintyProven, classify.CertaintyLikely, classify.CertaintyPossible),
 	reflect.TypeFor[endpoints.Outcome]():      words(endpoints.OutcomeHeld, endpoints.OutcomeRedirect, endpoints.OutcomeNeedsToken, endpoints.OutcomeNeedsGet, endpoints.OutcomeNotNeeded, endpoints.OutcomeFailed, endpoints.OutcomeInconclusive),
-	reflect.TypeFor[endpoints.Role]():         words(endpoints.RoleManifest, endpoints.RoleToken, endpoints.RoleBlob, endpoints.RoleMirror, endpoints.RoleProxy, endpoints.RoleResolver, endpoints.RoleAlso, endpoints.RoleSandbox, endpoints.RoleCredential),
+	reflect.TypeFor[endpoints.Role]():         words(endpoints.RoleManifest, endpoints.RoleToken, endpoints.RoleBlob, endpoints.RoleMirror, endpoints.RoleProxy, endpoints.RoleResolver, endpoints.RoleExpected, endpoints.RoleSandbox, endpoints.RoleCredential),
 }
 
 // patterns are of types whose set grows: causes, and steps of the caller's own.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/engine"
 	"github.com/pullwalk/pullwalk/internal/judge"
 	"github.com/pullwalk/pullwalk/internal/pull"
@@ -19,8 +20,11 @@ import (
 func stepOf(s pull.Step, hostPort, image string) Step {
 	out := Step{
 		ID: s.ID, Subject: s.Subject, Layer: s.Layer, Status: s.Status, Addr: s.Addr, BlockedBy: s.BlockedBy, Reason: s.Reason,
-		Retry: s.Retry, ElapsedMS: s.ElapsedMS, Findings: s.Findings, Access: s.Access, Request: s.Request,
+		Retry: (*endpoints.Retry)(s.Retry), ElapsedMS: s.ElapsedMS, Findings: s.Findings, Access: s.Access,
 		Endpoint: hostPort, Image: image,
+	}
+	if s.Request != nil {
+		out.Request = (*endpoints.RequestReport)(&s.Request.Request)
 	}
 	switch rep := s.Report.(type) {
 	case *reach.Report:

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"io/fs"
@@ -14,36 +13,25 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
-// Dialer opens the connections of a [Checker]. [net.Dialer] is one.
-type Dialer interface {
-	DialContext(ctx context.Context, network, address string) (net.Conn, error)
-}
-
-// DialerFunc makes a function a [Dialer].
-type DialerFunc func(ctx context.Context, network, address string) (net.Conn, error)
-
-// DialContext calls f.
-func (f DialerFunc) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	return f(ctx, network, address)
-}
-
-// Checker walks a whole pull by itself, step after step. It does not look at the
-// ladder below a request: why a name does not resolve or a connection is refused
-// is for the other probes to say.
+// Checker walks a whole pull by itself, request after request. It does not look below a
+// request: why a name does not resolve or a connection is refused is for the other probes
+// to say.
 //
 // The zero Checker asks anonymously, from this machine, with the system's roots.
 // It goes straight to the image's own host: mirrors and certificates of a node
 // are used only with FS, a proxy only with Proxy.
 type Checker struct {
-	Dialer      Dialer         // nil = this machine's
+	// DialContext opens connections, as that of a [net.Dialer] does; nil = from this machine.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	Roots       *x509.CertPool // nil = the system's; what FS says of a source is trusted beside them
 	Keychain    authn.Keychain // nil = anonymous
 	Platform    string         // "" = this machine's architecture on linux
 	UserAgent   string         // "" = "pullwalk"
-	Mode        Mode           // how much of every layer is read; 0 = First64K
+	Complete    bool           // every byte of every layer is read; false = the first 64 KiB
 	Concurrency int            // blobs at once; 0 = as the runtime
 	Connect     time.Duration  // limit of name and connection; 0 = 5 s
 	Handshake   time.Duration  // limit of the TLS handshake; 0 = 10 s
@@ -76,21 +64,31 @@ const (
 	defaultMaxHosts  = 32
 )
 
-// Check walks the pull of image at each source until one serves it: the ping,
-// manifest by HEAD or GET, token, index, platform manifest, config, and every
-// layer with every redirect, a few at once. The error means that image or
-// Platform makes no sense; whatever the registry does is in the Map. When ctx
-// ends, the Map says how far it got.
+// Progress is how the download of one blob stands.
+type Progress struct {
+	Digest         string
+	Source         string // host[:port] that was asked for it; its bytes may come from elsewhere
+	Bytes, Size    int64  // arrived, of how many; Size 0 = not known
+	BytesPerSecond int64  // since the blob was asked for
+}
+
+const progressStep = 256 << 10
+
+// Check walks the pull of image at each source until one serves it: the ping where the
+// runtime asks it, the manifest by HEAD or GET, the token, index, manifest of the
+// platform, config, and every layer with every redirect, a few at once. The error says
+// that image or Platform is none; whatever the registry does is in the Map. When ctx ends,
+// the Map says how far it got.
 func (c *Checker) Check(ctx context.Context, image string) (*Map, error) {
-	ref, err := ParseReference(image)
+	ref, err := registry.ParseReference(image)
 	if err != nil {
 		return nil, err
 	}
-	platform, err := ParsePlatform(c.Platform)
+	platform, err := registry.ParsePlatform(c.Platform)
 	if err != nil {
 		return nil, err
 	}
-	m := &Map{Reference: ref, Platform: platform}
+	m := &Map{Reference: Reference(ref), Platform: Platform(platform)}
 	files := noderuntime.Open(c.FS, c.Runtime, c.ConfigFile)
 	sources, findings, err := files.Sources(ref)
 	m.Sources, m.findings = sourcesOf(sources), findings
@@ -104,18 +102,16 @@ func (c *Checker) Check(ctx context.Context, image string) (*Map, error) {
 		if !s.Can(noderuntime.CapabilityPull) || ref.Digest == "" && !s.Can(noderuntime.CapabilityResolve) || ctx.Err() != nil {
 			continue
 		}
-		before := len(m.Requests)
-		t := &trip{c: c, m: m, src: s, files: files, pools: map[string]*host{}, w: s.Walk(ref, files.Client)}
-		t.w.UserAgent = cmp.Or(c.UserAgent, registry.DefaultAgent)
-		t.walk(ctx)
+		before := len(m.found)
+		c.walk(m, s, files, ref, platform).pull(ctx)
 		if m.Held {
-			m.fellBack(before)
+			m.found = append(pull.Warned(m.found[:before]), m.found[before:]...)
 			m.Source = s.Host
 			break
 		}
 	}
 	if ctx.Err() != nil {
-		m.unknown(registry.Ended(ctx))
+		m.Inconclusive = registry.Ended(ctx)
 	}
 	return m, nil
 }

@@ -128,7 +128,7 @@ func TestCheckAsksForALayerByHead(t *testing.T) {
 		w := newWorld(t)
 		w.headBlob = status
 		c := w.checker()
-		c.Mode = First64K
+		c.Complete = false
 		m, err := c.Check(t.Context(), image)
 		require.NoError(t, err)
 		assert.True(t, m.Held, m.Inconclusive)
@@ -192,10 +192,10 @@ func TestCheckThroughAProxy(t *testing.T) {
 		w := newWorld(t)
 		proxy := tunnel(t, w, func(host string) bool { return host != denied })
 		c := w.checker()
-		c.Dialer = DialerFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+		c.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			assert.Equal(t, proxy.Host, address, "nothing goes past the proxy")
 			return new(net.Dialer).DialContext(ctx, network, address)
-		})
+		}
 		c.Proxy = func(*url.URL) (*url.URL, error) { return proxy, nil }
 		m, err := c.Check(t.Context(), image)
 		require.NoError(t, err)
@@ -228,9 +228,9 @@ func TestCheckPresentsTheClientCertificate(t *testing.T) {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	const dir = "etc/containerd/certs.d/example.com/"
 	node := fstest.MapFS{"etc/containerd/config.toml": file(conf2), dir + "ca.crt": {Data: ca}, dir + "c.cert": {Data: cert}, dir + "c.key": {Data: key}}
-	c := &Checker{FS: node, Dialer: DialerFunc(func(ctx context.Context, network, _ string) (net.Conn, error) {
+	c := &Checker{FS: node, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, s.Listener.Addr().String())
-	})}
+	}}
 	m, err := c.Check(t.Context(), "example.com/app:1")
 	require.NoError(t, err)
 	require.NotEmpty(t, m.Requests)
@@ -262,7 +262,7 @@ func TestCheckHostile(t *testing.T) {
 				w.tag = sum(body)
 				w.content[w.tag] = body
 			}
-		}, "", "three deep"},
+		}, "", "more than 4 indexes"},
 		{"a host for every hop", func(w *world, c *Checker) {
 			c.MaxHosts = 3
 			w.blob = func(rw http.ResponseWriter, r *http.Request) {
@@ -274,13 +274,13 @@ func TestCheckHostile(t *testing.T) {
 			w.blob = func(rw http.ResponseWriter, r *http.Request) {
 				http.Redirect(rw, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
 			}
-			inner := c.Dialer
-			c.Dialer = DialerFunc(func(ctx context.Context, network, address string) (net.Conn, error) {
+			inner := c.DialContext
+			c.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 				if strings.HasPrefix(address, "169.254.") {
 					return &sham{addr: net.TCPAddr{IP: net.IPv4(169, 254, 169, 254), Port: 80}}, nil
 				}
-				return inner.DialContext(ctx, network, address)
-			})
+				return inner(ctx, network, address)
+			}
 		}, classify.EndpointAddressDenied, "169.254.169.254"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

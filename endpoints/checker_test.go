@@ -168,7 +168,7 @@ func (k keychain) Resolve(authn.Resource) (authn.Authenticator, error) {
 }
 
 func (w *world) checker() *Checker {
-	return &Checker{Dialer: w, Roots: w.roots, Keychain: keychain{Username: "robot", Password: "pa55word"}, Platform: "linux/amd64", Mode: Whole}
+	return &Checker{DialContext: w.DialContext, Roots: w.roots, Keychain: keychain{Username: "robot", Password: "pa55word"}, Platform: "linux/amd64", Complete: true}
 }
 
 // A token server that moved: on its own origin the form goes along, to another host
@@ -235,7 +235,7 @@ func TestCheckHealthy(t *testing.T) {
 		assert.NotContains(t, string(raw), secret)
 	}
 	c := w.checker()
-	c.Mode = First64K
+	c.Complete = false
 	m, err = c.Check(t.Context(), image)
 	require.NoError(t, err)
 	assert.True(t, m.Held)
@@ -385,12 +385,12 @@ func TestLoopbackScheme(t *testing.T) {
 func TestSilentHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		silent := DialerFunc(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		silent := func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		})
+		}
 		start := time.Now()
-		m, err := (&Checker{Dialer: silent}).Check(t.Context(), image)
+		m, err := (&Checker{DialContext: silent}).Check(t.Context(), image)
 		require.NoError(t, err)
 		assert.Equal(t, 5*time.Second, time.Since(start))
 		assert.Equal(t, []classify.Cause{classify.RouteConnectTimeout}, causes(m.Findings()))
@@ -398,19 +398,19 @@ func TestSilentHost(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start = time.Now()
-		m, err = (&Checker{Dialer: silent}).Check(ctx, image)
+		m, err = (&Checker{DialContext: silent}).Check(ctx, image)
 		require.NoError(t, err)
 		assert.Equal(t, time.Second, time.Since(start))
 		assert.Empty(t, m.Findings())
 		assert.NotEmpty(t, m.Inconclusive)
 
-		mute := DialerFunc(func(context.Context, string, string) (net.Conn, error) {
+		mute := func(context.Context, string, string) (net.Conn, error) {
 			c, s := net.Pipe()
 			go func() { _, _ = io.Copy(io.Discard, s); _ = s.Close() }()
 			return c, nil
-		})
+		}
 		start = time.Now()
-		m, err = (&Checker{Dialer: mute}).Check(t.Context(), image)
+		m, err = (&Checker{DialContext: mute}).Check(t.Context(), image)
 		require.NoError(t, err)
 		assert.Equal(t, 10*time.Second, time.Since(start))
 		assert.Equal(t, []classify.Cause{classify.EndpointTLSHandshakeTimeout}, causes(m.Findings()))

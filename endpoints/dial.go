@@ -13,6 +13,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
+	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
@@ -26,40 +27,40 @@ func (c *Checker) allow() func(netip.AddrPort) error {
 // dial returns how a connection to the host of u is made with the settings of src:
 // through the proxy that holds for u, and for https with a verified certificate
 // before anything is sent, also where the runtime does not verify.
-func (t *trip) dial(u *url.URL, src noderuntime.Source) func(context.Context) (net.Conn, error) {
+func (w *walk) dial(u *url.URL, src noderuntime.Source) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
-		conn, err := t.connect(ctx, u, src)
+		conn, err := w.connect(ctx, u, src)
 		if err != nil || u.Scheme != "https" {
 			return conn, err
 		}
-		return t.c.handshake(ctx, u, src, conn)
+		return w.c.handshake(ctx, u, src, conn)
 	}
 }
 
 // proxy returns the proxy for u, nil for none.
-func (t *trip) proxy(u *url.URL) (*url.URL, error) {
-	if t.c.Proxy == nil {
+func (w *walk) proxy(u *url.URL) (*url.URL, error) {
+	if w.c.Proxy == nil {
 		return nil, nil
 	}
-	return t.c.Proxy(u)
+	return w.c.Proxy(u)
 }
 
-func (t *trip) connect(ctx context.Context, u *url.URL, src noderuntime.Source) (net.Conn, error) {
-	proxy, err := t.proxy(u)
+func (w *walk) connect(ctx context.Context, u *url.URL, src noderuntime.Source) (net.Conn, error) {
+	proxy, err := w.proxy(u)
 	if err != nil {
 		return nil, &classify.StageError{Stage: classify.StageProxyConnect, Endpoint: u.Host, Err: err}
 	}
 	if proxy == nil {
-		conn, err := t.c.connect(ctx, u)
+		conn, err := w.c.connect(ctx, u)
 		if err == nil {
-			t.reached(u, conn)
+			w.reached(u, conn)
 		}
 		return conn, err
 	}
 	if proxy.Scheme != "http" && proxy.Scheme != "https" && !registry.IsSOCKS(proxy) {
 		return nil, &classify.StageError{Stage: classify.StageProxyConnect, Endpoint: u.Host, Err: registry.ErrProxyScheme}
 	}
-	conn, err := t.c.connect(ctx, proxy)
+	conn, err := w.c.connect(ctx, proxy)
 	if err != nil {
 		var se *classify.StageError
 		if errors.As(err, &se) {
@@ -67,9 +68,9 @@ func (t *trip) connect(ctx context.Context, u *url.URL, src noderuntime.Source) 
 		}
 		return nil, err
 	}
-	t.reached(proxy, conn)
+	w.reached(proxy, conn)
 	if proxy.Scheme == "https" { // with the settings of the source, as in one net/http transport
-		if conn, err = t.c.handshake(ctx, proxy, src, conn); err != nil {
+		if conn, err = w.c.handshake(ctx, proxy, src, conn); err != nil {
 			return nil, err
 		}
 	}
@@ -77,24 +78,21 @@ func (t *trip) connect(ctx context.Context, u *url.URL, src noderuntime.Source) 
 	case registry.Forward(proxy, u.Scheme):
 		return conn, nil
 	case registry.IsSOCKS(proxy):
-		return registry.SOCKS(ctx, conn, proxy, registry.HostPort(u), t.c.Header)
+		return registry.SOCKS(ctx, conn, proxy, registry.HostPort(u), w.c.Header)
 	}
-	return registry.Connect(ctx, conn, proxy, registry.HostPort(u), cmp.Or(t.c.UserAgent, registry.DefaultAgent), t.c.Header)
+	return registry.Connect(ctx, conn, proxy, registry.HostPort(u), cmp.Or(w.c.UserAgent, registry.DefaultAgent), w.c.Header)
 }
 
 // reached notes the address of a connection.
-func (t *trip) reached(u *url.URL, conn net.Conn) {
+func (w *walk) reached(u *url.URL, conn net.Conn) {
 	ta, ok := conn.RemoteAddr().(*net.TCPAddr)
 	if !ok {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.addrs == nil {
-		t.addrs = map[string][]netip.Addr{}
-	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	key := u.Scheme + "://" + registry.HostPort(u)
-	t.addrs[key] = append(t.addrs[key], ta.AddrPort().Addr().WithZone(""))
+	w.addrs[key] = append(w.addrs[key], ta.AddrPort().Addr().WithZone(""))
 }
 
 // limited gives a step its own limit, so that its end can be told from the
@@ -120,11 +118,11 @@ func staged(ctx, inner context.Context, stage classify.Stage, u *url.URL, limit 
 func (c *Checker) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 	inner, limit, cancel := limited(ctx, c.Connect, defaultConnect)
 	defer cancel()
-	d := c.Dialer
-	if d == nil {
-		d = &net.Dialer{ControlContext: registry.Guard(c.allow())}
+	dial := c.DialContext
+	if dial == nil {
+		dial = (&net.Dialer{ControlContext: registry.Guard(c.allow())}).DialContext
 	}
-	conn, err := d.DialContext(inner, "tcp", registry.HostPort(u))
+	conn, err := dial(inner, "tcp", registry.HostPort(u))
 	if err != nil {
 		stage := classify.StageConnect
 		var de *net.DNSError
@@ -133,7 +131,7 @@ func (c *Checker) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 		}
 		return nil, staged(ctx, inner, stage, u, limit, err)
 	}
-	// A Dialer of the caller's resolves names itself: look before a byte is sent.
+	// A function of the caller's resolves names itself: look before a byte is sent.
 	if ta, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 		if err := c.allow()(ta.AddrPort()); err != nil {
 			_ = conn.Close()
@@ -175,35 +173,31 @@ func (c *Checker) tls(ctx context.Context, u *url.URL, conn net.Conn, config *tl
 	return tc, nil
 }
 
-// chooseScheme finds out what a loopback registry speaks, as containerd does:
-// TLS first, plain http if what answers is no TLS. Containerd would take any
-// certificate there; a connection that was not verified gets no request from us.
-func (t *trip) chooseScheme(ctx context.Context) error {
-	u := *t.w.Base
+// chooseScheme finds out what a loopback registry speaks, as containerd does: TLS first,
+// plain http if what answers is no TLS. Containerd would take any certificate there; a
+// connection that was not verified gets no request from us. It reports false where that
+// ends the walk.
+func (w *walk) chooseScheme(ctx context.Context) bool {
+	u := *w.run.Requests.Base
 	u.Scheme = "https"
-	conn, err := t.dial(&u, t.src)(ctx)
+	conn, err := w.dial(&u, w.src)(ctx)
 	var (
 		record tls.RecordHeaderError
 		cert   *tls.CertificateVerificationError
 	)
 	switch {
 	case err == nil:
-		t.w.Base = &u
-		l := &ledger{}
-		role, by := t.origin()
-		p, err := t.pool(l, &u, role, by)
-		t.merge(l)
-		if err != nil {
-			_ = conn.Close()
-			return err
-		}
-		p.Put(conn)
+		w.run.Requests.Base = &u
+		w.https = &registry.Pool{Dial: w.dial(&u, w.src), Header: w.c.Header, Idle: w.c.Idle}
+		w.https.Put(conn)
 	case errors.As(err, &record): // not TLS: plain http it is
 	case errors.As(err, &cert):
-		r := &RequestReport{Operation: classify.OperationResolveManifest, Role: RoleManifest, Method: "HEAD", URL: u.String(), Host: registry.HostPort(&u), Hop: 1, Endpoint: u.Host}
+		r := &registry.Report{Endpoint: u.Host, Request: registry.Request{
+			Operation: classify.OperationResolveManifest, Role: RoleManifest, Method: "HEAD", URL: u.String(), Host: registry.HostPort(&u), Hop: 1,
+		}}
 		r.Fail(classify.Error(err))
-		t.merge(&ledger{requests: []*RequestReport{r}})
-		return err
+		w.add(taken{step: pull.Step{ID: pull.StepResolve, Status: pull.StatusFailed, Request: r, Findings: r.Found}})
+		return false
 	}
-	return nil
+	return true
 }

@@ -1,29 +1,29 @@
 package endpoints
 
 import (
-	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
+	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // A layer's own place may be the registry's host: containerd asks it there without
 // the registry's settings, and so over no connection that they made trusted.
 func TestForeignPlaceAtTheRegistry(t *testing.T) {
 	t.Parallel()
-	tr := &trip{c: &Checker{}, src: noderuntime.Source{File: "/etc/containerd/certs.d/registry.corp.test/hosts.toml"}, pools: map[string]*host{}, files: noderuntime.Open(nil, "", "")}
-	u, err := url.Parse("https://registry.corp.test/layer")
+	ref, err := registry.ParseReference("registry.corp.test/app")
 	require.NoError(t, err)
-	at := func(name string) *host {
-		tr.files = noderuntime.Open(nil, name, "")
-		h, err := tr.poolWith(&ledger{}, tr.foreign(), u, RoleBlob, "the manifest")
-		require.NoError(t, err)
-		return h
+	src := noderuntime.Source{File: "/etc/containerd/certs.d/registry.corp.test/hosts.toml"}
+	w := (&Checker{}).walk(&Map{}, src, noderuntime.Open(nil, "", ""), ref, registry.Platform{})
+	at := func(role registry.Role, ownRoots bool) *pull.Host {
+		return w.run.Host(t.Context(), pull.Target{Scheme: "https", Host: "registry.corp.test", Port: 443, Role: role, OwnRoots: ownRoots})
 	}
-	registry, err := tr.pool(&ledger{}, u, RoleManifest, "the image name")
-	require.NoError(t, err)
-	require.Same(t, registry, at("crio"))
-	require.NotSame(t, registry, at("containerd"))
+	manifests := at(RoleManifest, false)
+	require.Same(t, manifests, at(RoleBlob, false))
+	require.NotSame(t, manifests, at(RoleBlob, true))
+	require.Empty(t, w.settings(true).File)
+	require.Equal(t, src.File, w.settings(false).File)
 }

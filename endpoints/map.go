@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/noderuntime"
 )
 
 // HostUse is one host that a pull touches, and why.
@@ -81,7 +82,8 @@ type Map struct {
 	// Inconclusive is why the walk cannot say more, "" if it can.
 	Inconclusive string `json:"inconclusive,omitempty"`
 
-	findings []classify.Finding // those of no request
+	found    []classify.Finding // of the requests, in their order
+	findings []classify.Finding // of no request
 }
 
 func (m *Map) unknown(reason string) {
@@ -90,28 +92,27 @@ func (m *Map) unknown(reason string) {
 	}
 }
 
-// fellBack turns what was said of the sources before the one that served into
-// warnings: requests before index n were theirs.
-func (m *Map) fellBack(n int) {
-	for _, r := range m.Requests[:n] {
-		for i := range r.Found {
-			if r.Found[i].Severity == classify.SeverityFail {
-				r.Found[i].Severity = classify.SeverityWarn
-			}
+// touch adds a host, or another role of one.
+func (m *Map) touch(use HostUse, addrs map[string][]netip.Addr) {
+	i := slices.IndexFunc(m.Touched, func(h HostUse) bool { return h.key() == use.key() })
+	if i < 0 {
+		i = len(m.Touched)
+		use.Provider, _ = noderuntime.Known(use.Host)
+		m.Touched = append(m.Touched, use)
+	}
+	h := &m.Touched[i]
+	for _, role := range use.Roles {
+		if !slices.Contains(h.Roles, role) {
+			h.Roles = append(h.Roles, role)
 		}
 	}
+	h.note(addrs[h.key()])
 }
 
 // Hosts returns the hosts met, in order: what a firewall has to let through for
 // this image, today. Hosts behind a step that failed are not in it.
 func (m *Map) Hosts() []HostUse { return slices.Clone(m.Touched) }
 
-// Findings returns the findings of the requests in order, and then those of the
-// walk itself.
-func (m *Map) Findings() []classify.Finding {
-	var out []classify.Finding
-	for _, r := range m.Requests {
-		out = append(out, r.Found...)
-	}
-	return append(out, m.findings...)
-}
+// Findings returns the findings of the requests in order, and then those of the walk
+// itself.
+func (m *Map) Findings() []classify.Finding { return slices.Concat(m.found, m.findings) }

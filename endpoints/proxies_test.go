@@ -47,7 +47,7 @@ func TestCheckThroughSOCKS(t *testing.T) {
 				}
 			}()
 			c := w.checker()
-			c.Dialer = nil // only to the proxy
+			c.DialContext = nil // only to the proxy
 			c.Proxy = func(*url.URL) (*url.URL, error) {
 				return &url.URL{Scheme: "socks5", User: url.UserPassword("joe", "hunter2"), Host: l.Addr().String()}, nil
 			}

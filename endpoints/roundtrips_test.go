@@ -176,7 +176,7 @@ func (basic) Resolve(authn.Resource) (authn.Authenticator, error) {
 // touch walks the image and says how many sequential round trips that took.
 func (f *far) touch(t *testing.T, concurrency int) int {
 	start := time.Now()
-	m, err := (&endpoints.Checker{Dialer: f, Roots: f.roots, Keychain: basic{}, Platform: "linux/amd64", Concurrency: concurrency}).Check(t.Context(), "registry.corp.test/team/app:1")
+	m, err := (&endpoints.Checker{DialContext: f.DialContext, Roots: f.roots, Keychain: basic{}, Platform: "linux/amd64", Concurrency: concurrency}).Check(t.Context(), "registry.corp.test/team/app:1")
 	require.NoError(t, err)
 	require.True(t, m.Held, "%s %v", m.Inconclusive, m.Findings())
 	return int(time.Since(start) / roundTripTime)

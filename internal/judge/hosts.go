@@ -92,5 +92,5 @@ func sawAll(s *pull.Source) bool { return s.Finished && !s.Partial }
 // Hint reports whether the pull was only said to touch an endpoint, by the caller or
 // by what is known, and was not seen to.
 func Hint(e pull.Endpoint) bool {
-	return e.Expected && (e.Known || len(e.Roles) > 0 && e.Roles[0] == registry.RoleAlso)
+	return e.Expected && (e.Known || len(e.Roles) > 0 && e.Roles[0] == registry.RoleExpected)
 }

@@ -101,7 +101,7 @@ func TestHints(t *testing.T) {
 
 func TestHint(t *testing.T) {
 	t.Parallel()
-	also := pull.Endpoint{Roles: []registry.Role{registry.RoleAlso}, Expected: true}
+	also := pull.Endpoint{Roles: []registry.Role{registry.RoleExpected}, Expected: true}
 	require.True(t, Hint(also))
 	require.False(t, Hint(pull.Endpoint{Roles: []registry.Role{registry.RoleManifest}, Expected: true}))
 	require.True(t, Hint(pull.Endpoint{Expected: true, Known: true}))

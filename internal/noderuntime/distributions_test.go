@@ -36,6 +36,13 @@ func TestDistributions(t *testing.T) {
 			{"containerd", "containerd -c " + k3sConfig},
 			{"containerd-shim", "/var/lib/rancher/k3s/data/current/bin/containerd-shim-runc-v2 -namespace k8s.io"},
 		}, "containerd", 101, k3sConfig},
+		"k3s beside docker and its containerd": {[][2]string{
+			{"containerd", "/usr/bin/containerd"},
+			{"dockerd", "/usr/bin/dockerd -H fd:// --containerd=/run/containerd/containerd.sock"},
+			{"k3s-server", "/usr/local/bin/k3s server --config /etc/rancher/k3s/config.yaml"},
+			{"containerd", "containerd -c " + k3sConfig},
+		}, "containerd", 103, k3sConfig},
+		"k3s alone, whose own file is not a containerd's": {[][2]string{{"k3s-agent", "/usr/local/bin/k3s agent --config /etc/rancher/k3s/config.yaml"}}, "k3s-agent", 100, ""},
 		"k3s with docker": {[][2]string{{"dockerd", "/usr/bin/dockerd"}, {"containerd", "containerd --config " + dockerRunner}}, "dockerd", 100, ""},
 		"RKE2": {[][2]string{
 			{"rke2", "/usr/local/bin/rke2 server"},

@@ -82,7 +82,8 @@ func (r Runtime) Root(tree fs.FS, root string) (*nodefs.FS, error) {
 // program of that name. It is a process of root, or of the user of this process,
 // with a program that no other user can change: a name alone is anybody's. The
 // runtime that the kubelet names comes first, else one that a kubelet talks to; of
-// equals the lowest process number wins, and Rivals names the others. A containerd
+// equals the one that k3s started, then the lowest process
+// number wins, and Rivals names the others. A containerd
 // that dockerd started for itself pulls nothing, and is none. It reports false if
 // there is no runtime, or if the processes cannot be seen, which takes the rights
 // of a debugger (proc_pid_ns(5)).
@@ -98,14 +99,20 @@ func FindNamed(tree fs.FS, name string) (Runtime, bool) {
 	}
 	asked := askedByKubelet(tree, kubelet)
 	var best []Runtime // of the same rank
-	rank := len(processNames())
+	rank := 2 * len(processNames())
 	for _, p := range found {
 		i := rankOf(p.name, asked)
 		r := Runtime{Name: known(p.name), PID: p.pid, ConfigFile: configFile(p.args), Environ: p.environ, id: p.id}
 		if Of(r.Name, "").Wraps {
 			r.ConfigFile = "" // it is not that of the containerd inside
 		}
-		if i == unranked || i > rank || r.onlyRuns() || name != "" && name != r.Name && name != r.Profile().Name {
+		if i == unranked || r.onlyRuns() || name != "" && name != r.Name && name != r.Profile().Name {
+			continue
+		}
+		if i = 2 * i; r.startedBy(found) {
+			i-- // before one that docker, or nobody, uses beside it
+		}
+		if i > rank {
 			continue
 		}
 		if i < rank {
@@ -135,6 +142,14 @@ func (r Runtime) Profile() *Profile { return Of(r.Name, r.ConfigFile) }
 // containers: dockerd itself pulls, by other settings.
 func (r Runtime) onlyRuns() bool {
 	return slices.ContainsFunc(profiles(), func(p Profile) bool { return p.Runner != "" && strings.HasSuffix(r.ConfigFile, p.Runner) })
+}
+
+// startedBy reports whether it is the containerd of a k3s that runs here, and so of
+// the kubelet inside that.
+func (r Runtime) startedBy(found []process) bool {
+	inside := r.Profile()
+	return inside.Kubelet && !slices.Contains(inside.Processes, r.Name) &&
+		slices.ContainsFunc(found, func(p process) bool { return slices.Contains(inside.Processes, known(p.name)) })
 }
 
 // Agent is what it calls itself, "" = not known.

@@ -190,8 +190,7 @@ func apiPath(p string, override bool) string {
 
 func (s *Source) setCapabilities(names []string) error {
 	if len(names) == 0 {
-		s.Capabilities = []string{CapabilityPull, CapabilityResolve}
-		return nil
+		names = []string{CapabilityPull, CapabilityResolve}
 	}
 	for _, name := range names {
 		switch c := strings.ToLower(name); c {
@@ -223,25 +222,23 @@ func (s *Source) setFiles(t hostTable, dir string) error {
 			s.CAFiles = append(s.CAFiles, abs(p))
 		}
 	}
-	switch v := t.Client.(type) {
-	case nil:
-	case string:
-		s.ClientFiles = [][2]string{{abs(v), ""}}
-	case []any:
-		for _, entry := range v {
-			list, ok := stringList(entry)
-			_, single := entry.(string)
-			switch {
-			case ok && single:
-				s.ClientFiles = append(s.ClientFiles, [2]string{abs(list[0]), ""})
-			case ok && len(list) == 2:
-				s.ClientFiles = append(s.ClientFiles, [2]string{abs(list[0]), abs(list[1])})
-			default:
-				return errors.New(`"client" has an entry that is neither a path nor a pair of paths`)
-			}
-		}
-	default:
+	entries, isList := t.Client.([]any)
+	if single, ok := t.Client.(string); ok {
+		entries = []any{single}
+	} else if t.Client != nil && !isList {
 		return errors.New(`"client" is neither a path nor a list`)
+	}
+	for _, entry := range entries {
+		list, ok := stringList(entry)
+		_, single := entry.(string)
+		switch {
+		case ok && single:
+			s.ClientFiles = append(s.ClientFiles, [2]string{abs(list[0]), ""})
+		case ok && len(list) == 2:
+			s.ClientFiles = append(s.ClientFiles, [2]string{abs(list[0]), abs(list[1])})
+		default:
+			return errors.New(`"client" has an entry that is neither a path nor a pair of paths`)
+		}
 	}
 	return nil
 }

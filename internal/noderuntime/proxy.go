@@ -1,6 +1,7 @@
 package noderuntime
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -22,18 +23,7 @@ import (
 // win over lower-case ones. The runtime reads its environment once, so that a
 // value changed since its start is not what it uses.
 func ProxyFor(env map[string]string) func(*url.URL) (*url.URL, error) {
-	pick := func(upper, lower string) string {
-		if v := env[upper]; v != "" {
-			return v
-		}
-		return env[lower]
-	}
-	config := httpproxy.Config{
-		HTTPProxy:  pick("HTTP_PROXY", "http_proxy"),
-		HTTPSProxy: pick("HTTPS_PROXY", "https_proxy"),
-		NoProxy:    pick("NO_PROXY", "no_proxy"),
-		CGI:        env["REQUEST_METHOD"] != "",
-	}
+	config := httpproxy.Config{HTTPProxy: either(env, "HTTP_PROXY"), HTTPSProxy: either(env, "HTTPS_PROXY"), NoProxy: either(env, "NO_PROXY"), CGI: env["REQUEST_METHOD"] != ""}
 	return config.ProxyFunc()
 }
 
@@ -98,10 +88,7 @@ func JudgeProxy(env map[string]string, hosts ...ProxiedURL) []classify.Finding {
 }
 
 func either(env map[string]string, name string) string {
-	if v := env[name]; v != "" {
-		return v
-	}
-	return env[strings.ToLower(name)]
+	return cmp.Or(env[name], env[strings.ToLower(name)])
 }
 
 // badProxy says why a proxy's address is none. The value may hold a password and

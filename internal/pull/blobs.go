@@ -250,9 +250,9 @@ func (f *fetch) foreign(ctx context.Context) (*registry.Report, bool) {
 			f.reg.Record(Step{ID: f.id, Subject: f.blob.Digest, Status: StatusInconclusive, Reason: "the layer's own place cannot be asked: " + err.Error()}, f.index)
 			return nil, true
 		}
-		pings := f.r.Requests.Client.Pings
-		t.OwnRoots = !pings                     // containerd asks with its default client there
-		t.Expected = pings && i < len(places)-1 // CRI-O goes on, whatever happens
+		own := f.r.Requests.Client.ForeignSettings
+		t.OwnRoots = !own                     // containerd asks with its default client there
+		t.Expected = own && i < len(places)-1 // CRI-O goes on, whatever happens
 		h := f.r.Host(ctx, t)
 		if h == nil {
 			return nil, true // the overflow is told

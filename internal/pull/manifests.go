@@ -53,7 +53,7 @@ func (r *Run) ping(ctx, asking context.Context, reg *Host) <-chan Step {
 // manifest.
 func (r *Run) comparePing(reg *Host, st Step, manifest *registry.Report) {
 	if st.Request != nil && manifest != nil && Passes(st.Status) {
-		if more := r.Requests.Compare(st.Request, manifest); len(more) > 0 {
+		if more := r.Requests.ComparePing(st.Request, manifest); len(more) > 0 {
 			st = StatusOf(st, true, "", slices.Concat(st.Findings, more))
 		}
 	}

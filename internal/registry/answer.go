@@ -26,14 +26,14 @@ const (
 const (
 	maxCodes   = 8
 	maxMessage = 300
-	// maxAnswerTime bounds a body that drips in; the words of an error are not
-	// worth the budget of the pull.
+	// maxAnswerTime bounds a body that drips in; the words of an error are not worth the
+	// budget of the pull.
 	maxAnswerTime = 5 * time.Second
 )
 
-// ReadAnswer reads an answer that the pull cannot use: who wrote it, and its own
-// words. It reads at most [MaxErrorBody], begins no read after 5 s, and closes
-// the body. A body that breaks off or stalls yields what came.
+// ReadAnswer reads an answer that the pull cannot use: who wrote it, and its own words. It
+// reads at most [MaxErrorBody], begins no read after 5 s, and closes the body. A body that
+// breaks off or stalls yields what came.
 func ReadAnswer(resp *http.Response, op classify.Operation) *classify.HTTPAnswer {
 	raw := readSome(resp.Body)
 	_ = resp.Body.Close()
@@ -59,9 +59,9 @@ func readSome(r io.Reader) []byte {
 	return raw
 }
 
-// fingerprint says who wrote an answer. A registry is known by the error JSON
-// of the distribution specification or by its version header; an object store
-// by its XML; a page is a page whatever its status.
+// fingerprint says who wrote an answer. A registry is known by the error JSON of the
+// distribution specification or by its version header; an object store by its XML; a page
+// is a page whatever its status.
 func fingerprint(status int, h http.Header, raw []byte) (answerer string, codes []string, message string) {
 	trimmed := trim(raw)
 	if codes, message, ok := registryErrors(trimmed); ok {
@@ -90,8 +90,8 @@ func fingerprint(status int, h http.Header, raw []byte) (answerer string, codes 
 	return AnswererUnknown, nil, classify.Redact(text(trimmed), maxMessage)
 }
 
-// isStoreHeader knows the stores by their own headers. X-Amz-Cf-* comes from the
-// CloudFront network, which stands before registries too.
+// isStoreHeader knows the stores by their own headers. X-Amz-Cf-* comes from the CloudFront
+// network, which stands before registries too.
 func isStoreHeader(name string) bool {
 	return strings.HasPrefix(name, "X-Ms-Blob-") || strings.HasPrefix(name, "X-Goog-") ||
 		strings.HasPrefix(name, "X-Amz-") && !strings.HasPrefix(name, "X-Amz-Cf-")
@@ -136,8 +136,8 @@ func registryErrors(raw []byte) (codes []string, message string, ok bool) {
 	return codes, classify.Redact(strings.Join(words, "; "), maxMessage), true
 }
 
-// storeError reads the XML that S3, Azure Blob Storage and Google Cloud Storage
-// answer with: <Error><Code>…</Code><Message>…</Message></Error>.
+// storeError reads the XML that S3, Azure Blob Storage and Google Cloud Storage answer
+// with: <Error><Code>…</Code><Message>…</Message></Error>.
 func storeError(raw []byte) (code, message string, ok bool) {
 	if !bytes.HasPrefix(raw, []byte("<")) {
 		return "", "", false
@@ -153,8 +153,8 @@ func storeError(raw []byte) (code, message string, ok bool) {
 	return classify.Redact(doc.Code, 64), classify.Redact(text([]byte(doc.Message)), maxMessage), true
 }
 
-// isHTML says whether an answer is a page: by its type, or by how it begins. A
-// bad parameter of the type ("text/html; charset") leaves the type readable.
+// isHTML reports whether an answer is a page: by its type, or by how it begins. A bad
+// parameter of the type ("text/html; charset") leaves the type readable.
 func isHTML(h http.Header, raw []byte) bool {
 	if t, _, _ := mime.ParseMediaType(h.Get("Content-Type")); t == "text/html" || t == "application/xhtml+xml" {
 		return true
@@ -162,8 +162,17 @@ func isHTML(h http.Header, raw []byte) bool {
 	return strings.HasPrefix(http.DetectContentType(raw), "text/html")
 }
 
-// title returns the title of a page, which is where block pages and portals say
-// what they are.
+// isPage recognises a web page by its type or by how it begins.
+func isPage(mediaType string, body []byte) bool {
+	if mediaType == "text/html" || mediaType == "application/xhtml+xml" {
+		return true
+	}
+	start := strings.ToLower(string(bytes.TrimSpace(body[:min(len(body), 256)])))
+	return strings.HasPrefix(start, "<!doctype html") || strings.HasPrefix(start, "<html")
+}
+
+// title returns the title of a page, which is where block pages and portals say what they
+// are.
 func title(raw []byte) string {
 	_, rest, ok := cutTag(raw, "<title")
 	if !ok {
@@ -179,8 +188,8 @@ func title(raw []byte) string {
 	return html.UnescapeString(text(rest))
 }
 
-// cutTag cuts raw at an ASCII tag in any case. bytes.ToLower will not do: it
-// changes the length of what is not UTF-8.
+// cutTag cuts raw at an ASCII tag in any case. bytes.ToLower will not do: it changes the
+// length of what is not UTF-8.
 func cutTag(raw []byte, tag string) (before, after []byte, found bool) {
 	for at := 0; ; at++ {
 		i := bytes.IndexByte(raw[at:], '<')

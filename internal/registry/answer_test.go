@@ -102,7 +102,7 @@ func (c *counted) Close() error               { c.closed = true; return nil }
 
 func TestCorrelationID(t *testing.T) {
 	t.Parallel()
-	assert.Empty(t, CorrelationID(nil))
-	assert.Equal(t, "az", CorrelationID(http.Header{"X-Request-Id": {"other"}, "X-Ms-Correlation-Request-Id": {"az"}}))
-	assert.LessOrEqual(t, len(CorrelationID(http.Header{"X-Request-Id": {strings.Repeat("a", 500)}})), 80)
+	assert.Empty(t, correlationID(nil))
+	assert.Equal(t, "az", correlationID(http.Header{"X-Request-Id": {"other"}, "X-Ms-Correlation-Request-Id": {"az"}}))
+	assert.LessOrEqual(t, len(correlationID(http.Header{"X-Request-Id": {strings.Repeat("a", 500)}})), 80)
 }

@@ -17,6 +17,18 @@ type Challenge struct {
 	Error   string // "invalid_token", "insufficient_scope" (RFC 6750); redacted
 }
 
+// printable returns what may be shown of a challenge. The realm of Basic is a phrase.
+func (c Challenge) printable() classify.Challenge {
+	p := classify.Challenge{Scheme: classify.Redact(c.Scheme, 32), Service: classify.Redact(c.Service, 200), Scope: classify.Redact(c.Scope, 300)}
+	if u, err := RealmURL(c); err == nil {
+		p.Realm = RedactURL(u)
+	} else {
+		realm, _, _ := strings.Cut(c.Realm, "?")
+		p.Realm = classify.Redact(realm, 128)
+	}
+	return p
+}
+
 // Bounds of what is parsed: no server needs more, and a flood must not cost.
 const (
 	maxChallenges     = 8
@@ -24,11 +36,11 @@ const (
 	maxWord           = 64 // a scheme, an error code
 )
 
-// ParseChallenges parses the values of WWW-Authenticate by the grammar of
-// RFC 9110, section 11.6.1: several challenges may share a field, parameters
-// are tokens or quoted strings, or one token68 stands for all of them. Parts that
-// do not parse are passed over, and so is a challenge that runs over the bound of
-// 8 KiB for a field: half a realm would be another realm.
+// ParseChallenges parses the values of WWW-Authenticate by the grammar of RFC 9110, section
+// 11.6.1: several challenges may share a field, parameters are tokens or quoted strings, or
+// one token68 stands for all of them. Parts that do not parse are passed over, and so is a
+// challenge that runs over the bound of 8 KiB for a field: half a realm would be another
+// realm.
 func ParseChallenges(values []string) []Challenge {
 	var out []Challenge
 	for _, v := range values {
@@ -59,8 +71,7 @@ type scanner string
 
 func (s *scanner) skip(set string) { *s = scanner(strings.TrimLeft(string(*s), set)) }
 
-// skipElement passes over everything up to the next comma that is in no quoted
-// string.
+// skipElement passes over everything up to the next comma that is in no quoted string.
 func (s *scanner) skipElement() {
 	quoted := false
 	for i := 0; i < len(*s); i++ {
@@ -77,12 +88,12 @@ func (s *scanner) skipElement() {
 	*s = ""
 }
 
-// isParam tells whether the token just read is the name of a parameter: one that
-// belongs to no scheme.
+// isParam reports whether the token just read is the name of a parameter that belongs to no
+// scheme.
 func (s *scanner) isParam() bool { return strings.HasPrefix(strings.TrimLeft(string(*s), " \t"), "=") }
 
-// token68 passes over the token68 form of a challenge ("Negotiate YII..=="),
-// which ends where a comma or the field does.
+// token68 passes over the token68 form of a challenge ("Negotiate YII..=="), which ends
+// where a comma or the field does.
 func (s *scanner) token68() bool {
 	rest := strings.TrimLeft(string(*s), " \t")
 	end := strings.IndexFunc(rest, func(r rune) bool { return !isToken68Rune(r) })
@@ -115,12 +126,13 @@ func (s *scanner) token() string {
 	return t
 }
 
+// isTokenRune reports whether a token may hold r (RFC 9110, section 5.6.2).
 func isTokenRune(r rune) bool {
 	return r > ' ' && r < 0x7f && !strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// params reads the parameters that follow a scheme. It stops before the next
-// scheme: a token that no "=" follows.
+// params reads the parameters that follow a scheme. It stops before the next scheme: a
+// token that no "=" follows.
 func (s *scanner) params(c *Challenge) {
 	for {
 		rest := *s
@@ -143,8 +155,8 @@ func (s *scanner) params(c *Challenge) {
 	}
 }
 
-// value reads a token or a quoted string. Unquoted values run up to the next
-// comma or blank, because servers send unquoted URLs.
+// value reads a token or a quoted string. Unquoted values run up to the next comma or
+// blank, because servers send unquoted URLs.
 func (s *scanner) value() string {
 	if !strings.HasPrefix(string(*s), `"`) {
 		i := strings.IndexAny(string(*s), ", \t")
@@ -193,8 +205,7 @@ type BadRealmError struct {
 
 func (e *BadRealmError) Error() string { return fmt.Sprintf("token realm %q: %s", e.Realm, e.Reason) }
 
-// RealmURL returns the token server of a bearer challenge. The error is a
-// [*BadRealmError].
+// RealmURL returns the token server of a bearer challenge. The error is a [*BadRealmError].
 func RealmURL(c Challenge) (*url.URL, error) {
 	bad := func(reason string) (*url.URL, error) {
 		return nil, &BadRealmError{Realm: classify.Redact(c.Realm, 200), Reason: reason}

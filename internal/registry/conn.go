@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -26,9 +27,9 @@ type conn struct {
 	stale  bool // the peer had closed it before it answered anything: safe to ask again
 }
 
-// gate limits what may be read while headers are parsed: a flood of header
-// lines must not fill the memory. It counts, to tell "closed before a byte came"
-// from "broken in the middle", and keeps the error that the parser would hide.
+// gate limits what may be read while headers are parsed: a flood of header lines must not
+// fill the memory. It counts, to tell "closed before a byte came" from "broken in the
+// middle", and keeps the error that the parser would hide.
 type gate struct {
 	r    io.Reader
 	left int64 // < 0: no limit
@@ -67,8 +68,8 @@ func (g *gate) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sink remembers whether the connection failed, to tell that from a request that
-// cannot be written.
+// sink remembers whether the connection failed, to tell that from a request that cannot be
+// written.
 type sink struct {
 	w   io.Writer
 	err error
@@ -89,8 +90,8 @@ func newConn(c net.Conn) *conn {
 	return &conn{Conn: c, src: src, dst: dst, br: bufio.NewReaderSize(src, bufferSize), bw: bufio.NewWriterSize(dst, 4<<10)}
 }
 
-// drop closes the transport without the TLS farewell, which would wait for a
-// peer that does not read. TLS may lie in TLS: a tunnel of an https proxy.
+// drop closes the transport without the TLS farewell, which would wait for a peer that does
+// not read. TLS may lie in TLS: a tunnel of an https proxy.
 func (c *conn) drop() {
 	inner := c.Conn
 	for {
@@ -103,8 +104,8 @@ func (c *conn) drop() {
 	}
 }
 
-// roundTrip sends req and reads the headers of its answer. The connection goes
-// back to p when the body was read to its end.
+// roundTrip sends req and reads the headers of its answer. The connection goes back to p
+// when the body was read to its end.
 func (c *conn) roundTrip(req *http.Request, p *Pool) (*http.Response, error) {
 	ctx := req.Context()
 	stop := context.AfterFunc(ctx, c.drop)
@@ -119,8 +120,8 @@ func (c *conn) roundTrip(req *http.Request, p *Pool) (*http.Response, error) {
 		c.stale = c.waited && c.src.got == before && !isAlert(err) && !errors.Is(err, os.ErrDeadlineExceeded)
 		return nil, stageError(classify.StageHeaders, req, limit, err)
 	}
-	// One deadline for all that comes before the body: headers that drip in are
-	// not answered by patience.
+	// One deadline for all that comes before the body: headers that drip in are not
+	// answered by patience.
 	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 		return fail(unsent(req, err))
 	}
@@ -131,8 +132,8 @@ func (c *conn) roundTrip(req *http.Request, p *Pool) (*http.Response, error) {
 	if sent != nil && c.dst.err == nil { // the request is at fault
 		return fail(sent)
 	}
-	// A server may answer early and close: the answer, or the alert, says more
-	// than the broken write.
+	// A server may answer early and close: the answer, or the alert, says more than the
+	// broken write.
 	resp, err := c.readHeaders(req)
 	switch {
 	case err != nil && sent != nil && !isAlert(err):
@@ -148,8 +149,8 @@ func (c *conn) roundTrip(req *http.Request, p *Pool) (*http.Response, error) {
 	return resp, nil
 }
 
-// readHeaders reads one answer, passing over at most five interim ones (RFC 9110,
-// section 15.2). [MaxHeader] holds for all of them together.
+// readHeaders reads one answer, passing over at most five interim ones (RFC 9110, section
+// 15.2). [MaxHeader] holds for all of them together.
 func (c *conn) readHeaders(req *http.Request) (*http.Response, error) {
 	c.src.left = MaxHeader
 	defer func() { c.src.left = -1 }()
@@ -168,9 +169,9 @@ func (c *conn) readHeaders(req *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("%w: too many interim answers", ErrMalformed)
 }
 
-// readError says why reading failed. The parser knows only the half line that it
-// was left with, so the connection's own error goes first; net/http's errors
-// about a complete text are untyped and are marked.
+// readError says why reading failed. The parser knows only the half line that it was left
+// with, so the connection's own error goes first; net/http's errors about a complete text
+// are untyped and are marked.
 func (c *conn) readError(err error) error {
 	switch c.src.err {
 	case nil:
@@ -181,15 +182,25 @@ func (c *conn) readError(err error) error {
 	return c.src.err
 }
 
-// isAlert tells a TLS alert of the peer. With TLS 1.3 the demand for a client
-// certificate shows only here: on the first read after the handshake.
+// stageError wraps err; a deadline that we set ourselves carries its limit. The kernel's
+// own ETIMEDOUT is also a timeout, but not one of ours.
+func stageError(stage classify.Stage, req *http.Request, limit time.Duration, err error) error {
+	e := &classify.StageError{Stage: stage, Endpoint: req.URL.Host, Err: err}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		e.Limit = limit
+	}
+	return e
+}
+
+// isAlert tells a TLS alert of the peer. With TLS 1.3 the demand for a client certificate
+// shows only here: on the first read after the handshake.
 func isAlert(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error"
 }
 
-// body watches over a response body: each read has its own limit, and the end
-// gives the connection back.
+// body watches over a response body: each read has its own limit, and the end gives the
+// connection back.
 type body struct {
 	io.ReadCloser
 	c     *conn
@@ -244,7 +255,22 @@ func (b *body) Close() error {
 	if b.err == nil {
 		b.stop()
 		b.c.drop()
-		b.err = errors.New("wire: read after close")
+		b.err = errors.New("registry: read after close")
 	}
 	return nil
+}
+
+// newRequest builds a request without parsing u again: a URL that a server gave may parse
+// in one direction only, and must not end in a panic.
+func newRequest(ctx context.Context, method string, u *url.URL, body, agent string) *http.Request {
+	req := &http.Request{Method: method, URL: u, Host: u.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	if body != "" {
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil }
+		req.Body, _ = req.GetBody()
+		req.ContentLength = int64(len(body))
+	}
+	if agent != "" {
+		req.Header.Set("User-Agent", agent)
+	}
+	return req.WithContext(ctx)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// Digest is a parsed algorithm:hex. Nothing that comes from the other side is
-// used as a digest, nor put into a URL, before it has been parsed.
+// Digest is a parsed algorithm:hex. Nothing that comes from the other side is used as a
+// digest, nor put into a URL, before it has been parsed.
 type Digest struct {
 	Algorithm string
 	Sum       []byte
@@ -59,9 +59,15 @@ func (d Digest) verify(h hash.Hash) (got string, ok bool) {
 	return Digest{d.Algorithm, sum}.String(), bytes.Equal(sum, d.Sum)
 }
 
-// sha256Of is the digest under which containerd stores a body that came without
-// one.
+// sha256Of is the digest under which containerd stores a body that came without one.
 func sha256Of(body []byte) Digest {
 	sum := sha256.Sum256(body)
 	return Digest{"sha256", sum[:]}
+}
+
+// mismatch says that content is not what its digest says.
+func mismatch(what, endpoint, want, got string, n int64) classify.Finding {
+	return classify.New(classify.ImageDigestMismatch,
+		fmt.Sprintf("the %s that %s sent is not the one asked for: %s was expected, the %d bytes are %s", what, endpoint, want, n, got),
+		classify.Fact{Key: classify.FactDigest, Value: want}, classify.Fact{Key: classify.FactGot, Value: got})
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// Fields are the header fields that a runtime's configuration adds to its requests.
-// Any value may be a secret, so none has a printable form; names may be shown. The
-// zero Fields is none.
+// Fields are the header fields that a runtime's configuration adds to its requests. Any
+// value may be a secret, so none has a printable form; names may be shown. The zero Fields
+// is none.
 type Fields struct{ list *[]field } // a pointer, which %+v prints as such wherever it stands
 
 type field struct {
@@ -32,8 +32,8 @@ func NewFields(fields map[string][]string) Fields {
 	return Fields{&list}
 }
 
-// With returns the fields of f, and then those of more: a name in both keeps the values
-// of both.
+// With returns the fields of f, and then those of more: a name in both keeps the values of
+// both.
 func (f Fields) With(more Fields) Fields {
 	all := map[string][]string{}
 	for _, x := range slices.Concat(f.all(), more.all()) {
@@ -42,7 +42,7 @@ func (f Fields) With(more Fields) Fields {
 	return NewFields(all)
 }
 
-// IsZero says that there are none.
+// IsZero reports whether there are none.
 func (f Fields) IsZero() bool { return f.list == nil }
 
 // String says how many there are and nothing of them.
@@ -58,9 +58,9 @@ func (f Fields) all() []field {
 	return *f.list
 }
 
-// Names returns the names, sorted, and Unsent those that [Fields.Apply] never sends:
-// what net/http refuses, what belongs to one connection, and what would change which
-// bytes are asked for.
+// Names returns the names, sorted, and Unsent those that [Fields.Apply] never sends: what
+// net/http refuses, what belongs to one connection, and what would change which bytes are
+// asked for.
 func (f Fields) Names() []string { return f.names(func(field) bool { return true }) }
 
 // Unsent returns the names that are never sent, see [Fields.Names].
@@ -76,11 +76,10 @@ func (f Fields) names(which func(field) bool) []string {
 	return out
 }
 
-// Apply adds the fields to a request as containerd does: each is one more value of
-// its name, only a User-Agent takes the place of the client's own. What the request
-// has already as Authorization wins, as the token does there, and so does Accept of
-// a GET. Over plain http a field whose name sounds like a credential is left out;
-// Apply then returns true.
+// Apply adds the fields to a request as containerd does: each is one more value of its
+// name, only a User-Agent takes the place of the client's own. What the request has already
+// as Authorization wins, as the token does there, and so does Accept of a GET. Over plain
+// http a field whose name sounds like a credential is left out; Apply then returns true.
 func (f Fields) Apply(req *http.Request) (withheld bool) {
 	for _, x := range f.all() {
 		switch canonical := http.CanonicalHeaderKey(x.name); {
@@ -103,15 +102,10 @@ func (f Fields) Apply(req *http.Request) (withheld bool) {
 var unsendable = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection", "Keep-Alive", "Te", "Upgrade", "Expect", "Accept-Encoding", "Range"}
 
 func (x field) sendable() bool {
-	if x.name == "" || strings.ContainsFunc(x.name, notToken) || slices.Contains(unsendable, http.CanonicalHeaderKey(x.name)) {
+	if x.name == "" || strings.ContainsFunc(x.name, func(r rune) bool { return !isTokenRune(r) }) || slices.Contains(unsendable, http.CanonicalHeaderKey(x.name)) {
 		return false
 	}
 	return !slices.ContainsFunc(x.values, func(v string) bool { return strings.ContainsFunc(v, isControl) })
-}
-
-// notToken tells what may not stand in a field name (RFC 9110, section 5.6.2).
-func notToken(c rune) bool {
-	return c <= ' ' || c >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", c)
 }
 
 // soundsSecret errs on the side of secrecy: X-Api-Key is one, X-Team is none.
@@ -120,3 +114,6 @@ func (x field) soundsSecret() bool {
 	return slices.ContainsFunc([]string{"auth", "token", "key", "secret", "pass", "cred", "cookie", "session", "sig", "jwt", "bearer"},
 		func(s string) bool { return strings.Contains(name, s) })
 }
+
+// isControl reports what net/http refuses in a header.
+func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
 	"github.com/pullwalk/pullwalk/classify"
 )
 
@@ -21,12 +19,17 @@ type Descriptor struct {
 	Digest    string    `json:"digest"`
 	Size      int64     `json:"size"`               // bytes; 0 = not said
 	Platform  *Platform `json:"platform,omitempty"` // nil = not said
-	// URLs are foreign places of a layer (Windows base layers), redacted.
+	// URLs are places that a layer names for itself (Windows base layers), redacted.
 	// Containerd asks them before the registry, see [Walk.Foreign].
 	URLs []string `json:"urls,omitempty"`
 
-	foreign []string // as they stand
+	foreign []*url.URL // as they stand
 }
+
+// ForeignURLs returns the places that a layer names for itself, at most four; the query may
+// be a signature and must never be printed. It is nil for almost every layer, and after a
+// Descriptor was decoded from JSON.
+func (d Descriptor) ForeignURLs() []*url.URL { return slices.Clone(d.foreign) }
 
 // Manifest is an image manifest or an index whose digest was checked.
 type Manifest struct {
@@ -39,9 +42,8 @@ type Manifest struct {
 	Layers    []Descriptor `json:"layers,omitempty"` // the lowest first; the same layer may stand twice
 }
 
-// Blobs returns what a pull downloads for an image manifest, the config first,
-// then every layer once: a runtime asks for a digest once, however often it is
-// listed. Nil for an index.
+// Blobs returns what a pull downloads for an image manifest: the config, then every layer
+// once, because a runtime asks for a digest once. It is nil for an index.
 func (m *Manifest) Blobs() []Descriptor {
 	if m == nil || m.Index {
 		return nil
@@ -57,16 +59,12 @@ func (m *Manifest) Blobs() []Descriptor {
 	return out
 }
 
-// Select returns the manifest of an index that containerd pulls on a node of
-// platform p: the exact one, else the nearest that such a node runs (an arm/v7
-// image on arm64, a 386 image on amd64), else one that does not say its
-// platform. The zero Platform means this machine's, see [ParsePlatform].
+// Select returns the manifest that a node of platform p takes from an index, in the order
+// of containerd's platforms.Only; the zero Platform is this machine's. An entry without a
+// platform is taken last. The error is a [classify.Finding].
 //
-// The error is a [classify.Finding] with cause image.platform-mismatch that
-// lists what there is. On a manifest that is no index, Select returns the zero
-// Descriptor and no error: containerd pulls an image without an index whatever
-// it was built for, so nothing stops the pull there, and nothing is proved about
-// the platform.
+// For a manifest that is no index the Descriptor is zero: a runtime takes such an image
+// whatever it was built for, and nothing is proved about its platform.
 func (m *Manifest) Select(p Platform) (Descriptor, error) {
 	if !m.Index {
 		return Descriptor{}, nil
@@ -81,13 +79,11 @@ func (m *Manifest) Select(p Platform) (Descriptor, error) {
 			}
 		}
 	}
+	var have []string
 	for _, d := range m.Manifests {
 		if d.Platform == nil {
 			return d, nil
 		}
-	}
-	var have []string
-	for _, d := range m.Manifests {
 		s := classify.Redact(d.Platform.String(), 64)
 		if d.Platform.OS != "unknown" && !slices.Contains(have, s) && len(have) < 16 { // unknown/unknown are attestations
 			have = append(have, s)
@@ -106,24 +102,22 @@ func (m *Manifest) Select(p Platform) (Descriptor, error) {
 	return Descriptor{}, f
 }
 
-// The media types that containerd takes as manifests, in the order in which it
-// names them in Accept.
+// The media types that containerd takes as manifests, in the order of its Accept.
 const (
-	typeDockerManifest = string(types.DockerManifestSchema2)
-	typeDockerList     = string(types.DockerManifestList)
-	typeOCIManifest    = string(types.OCIManifestSchema1)
-	typeOCIIndex       = string(types.OCIImageIndex)
-	typeSchema1        = string(types.DockerManifestSchema1)
-	typeSchema1Signed  = string(types.DockerManifestSchema1Signed)
-)
+	typeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+	typeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
+	typeOCIManifest    = "application/vnd.oci.image.manifest.v1+json"
+	typeOCIIndex       = "application/vnd.oci.image.index.v1+json"
+	typeSchema1        = "application/vnd.docker.distribution.manifest.v1+json"
+	typeSchema1Signed  = "application/vnd.docker.distribution.manifest.v1+prettyjws"
 
-const manifestAccept = typeDockerManifest + ", " + typeDockerList + ", " + typeOCIManifest + ", " + typeOCIIndex + ", */*"
+	manifestAccept = typeDockerManifest + ", " + typeDockerList + ", " + typeOCIManifest + ", " + typeOCIIndex + ", */*"
+)
 
 func isIndexType(t string) bool { return t == typeDockerList || t == typeOCIIndex }
 func isManifestType(t string) bool {
 	return isIndexType(t) || t == typeDockerManifest || t == typeOCIManifest
 }
-func isSchema1Type(t string) bool { return t == typeSchema1 || t == typeSchema1Signed }
 
 // baseType takes the parameters off a Content-Type.
 func baseType(contentType string) string {
@@ -134,74 +128,41 @@ func baseType(contentType string) string {
 	return classify.Redact(strings.ToLower(strings.TrimSpace(t)), 128)
 }
 
-// unsupportedTypeError says that the other side holds something that is no
-// image, or an image of a kind that runtimes no longer pull.
+// unsupportedTypeError says that what the registry holds is no image, or one of a kind that
+// runtimes no longer pull.
 type unsupportedTypeError struct{ mediaType string }
 
 func (e *unsupportedTypeError) Error() string {
-	switch {
-	case isSchema1Type(e.mediaType):
+	switch e.mediaType {
+	case typeSchema1, typeSchema1Signed:
 		return "it is a Docker schema 1 manifest (" + e.mediaType + "), which containerd 2 and current engines refuse"
-	case e.mediaType == "":
+	case "":
 		return "it has no media type"
 	}
 	return "media type " + classify.Redact(e.mediaType, 128) + " is neither an image manifest nor an index"
 }
 
-type rawDescriptor struct {
-	MediaType string    `json:"mediaType"`
-	Digest    string    `json:"digest"`
-	Size      int64     `json:"size"`
-	Platform  *Platform `json:"platform"`
-	URLs      []string  `json:"urls"`
-}
+var errTooManyEntries = fmt.Errorf("it lists more than %d manifests", maxEntries)
 
-// maxURLs bounds the foreign places noted of one layer.
-const maxURLs = 4
-
-func (d rawDescriptor) check(what string) (Descriptor, error) {
-	if _, err := ParseDigest(d.Digest); err != nil {
-		return Descriptor{}, fmt.Errorf("%s: %w", what, err)
-	}
-	if d.Size < 0 {
-		return Descriptor{}, fmt.Errorf("%s: the size is negative", what)
-	}
-	out := Descriptor{MediaType: classify.Redact(d.MediaType, 128), Digest: d.Digest, Size: d.Size, Platform: d.Platform}
-	if p := out.Platform; p != nil {
-		if p.OS == "" && p.Architecture == "" {
-			out.Platform = nil
-		} else {
-			out.Platform = &Platform{classify.Redact(p.OS, 32), classify.Redact(p.Architecture, 32), classify.Redact(p.Variant, 32)}
-		}
-	}
-	for _, s := range d.URLs[:min(len(d.URLs), maxURLs)] {
-		if u, err := url.Parse(s); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
-			out.URLs = append(out.URLs, RedactURL(u))
-			out.foreign = append(out.foreign, s)
-		}
-	}
-	return out, nil
-}
-
-// parseManifest reads a body whose digest was checked. The first of the body's
-// own mediaType, expect and contentType that is set decides what it is; a body
-// that has the parts of both kinds is refused as containerd does
-// (core/images/image.go, validateMediaType).
-func parseManifest(body []byte, expect, contentType string) (*Manifest, error) {
+// parseManifest reads a body whose digest was checked. The first of the body's own
+// mediaType, expect and contentType that is set decides its kind; a body with the parts of
+// both kinds is refused as containerd does (core/images/image.go, validateMediaType). more
+// reports whether there are layers beyond those that are kept.
+func parseManifest(body []byte, expect, contentType string) (m *Manifest, more bool, err error) {
 	var doc struct {
 		SchemaVersion int             `json:"schemaVersion"`
 		MediaType     string          `json:"mediaType"`
-		Manifests     []rawDescriptor `json:"manifests"`
+		Manifests     json.RawMessage `json:"manifests"`
 		Config        *rawDescriptor  `json:"config"`
-		Layers        []rawDescriptor `json:"layers"`
+		Layers        json.RawMessage `json:"layers"`
 	}
 	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
-		return nil, errors.New("it is not a JSON object")
+		return nil, false, errors.New("it is not a JSON object")
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return nil, fmt.Errorf("its JSON does not parse: %s", classify.Redact(err.Error(), 160))
+		return nil, false, notParsed(err)
 	}
-	m := &Manifest{MediaType: doc.MediaType, Size: int64(len(body))}
+	m = &Manifest{MediaType: doc.MediaType, Size: int64(len(body))}
 	if m.MediaType == "" && doc.SchemaVersion == 1 {
 		m.MediaType = typeSchema1
 	}
@@ -213,42 +174,85 @@ func parseManifest(body []byte, expect, contentType string) (*Manifest, error) {
 	}
 	if m.MediaType == "" { // OCI leaves the field optional
 		switch {
-		case doc.Manifests != nil:
+		case present(doc.Manifests):
 			m.MediaType = typeOCIIndex
 		case doc.Config != nil:
 			m.MediaType = typeOCIManifest
 		}
 	}
 	if !isManifestType(m.MediaType) {
-		return nil, &unsupportedTypeError{m.MediaType}
+		return nil, false, &unsupportedTypeError{m.MediaType}
 	}
 	m.Index = isIndexType(m.MediaType)
-	if m.Index && (doc.Config != nil || doc.Layers != nil) || !m.Index && doc.Manifests != nil {
-		return nil, errors.New("it has the parts of an image and of an index at once")
+	if m.Index && (doc.Config != nil || present(doc.Layers)) || !m.Index && present(doc.Manifests) {
+		return nil, false, errors.New("it has the parts of an image and of an index at once")
 	}
 	if m.Index {
-		for i, raw := range doc.Manifests {
-			d, err := raw.check(fmt.Sprintf("manifest %d", i+1))
-			if err != nil {
-				return nil, err
-			}
-			m.Manifests = append(m.Manifests, d)
+		if m.Manifests, more, err = descriptors(doc.Manifests, "manifest"); more {
+			return nil, false, errTooManyEntries
 		}
-		return m, nil
+		return m, false, err
 	}
 	if doc.Config == nil {
-		return nil, errors.New("it names no config")
+		return nil, false, errors.New("it names no config")
 	}
-	var err error
 	if m.Config, err = doc.Config.check("config"); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	for i, raw := range doc.Layers {
-		d, err := raw.check(fmt.Sprintf("layer %d", i+1))
+	m.Layers, more, err = descriptors(doc.Layers, "layer")
+	return m, more, err
+}
+
+func notParsed(err error) error {
+	return fmt.Errorf("its JSON does not parse: %s", classify.Redact(err.Error(), 160))
+}
+
+func descriptors(list json.RawMessage, what string) (out []Descriptor, more bool, err error) {
+	raws, more, err := entries[rawDescriptor](list, maxEntries)
+	if err != nil {
+		return nil, false, notParsed(err)
+	}
+	for i, raw := range raws {
+		d, err := raw.check(fmt.Sprintf("%s %d", what, i+1))
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		m.Layers = append(m.Layers, d)
+		out = append(out, d)
 	}
-	return m, nil
+	return out, more, nil
+}
+
+// rawDescriptor is a descriptor as it was sent.
+type rawDescriptor struct {
+	MediaType string          `json:"mediaType"`
+	Digest    string          `json:"digest"`
+	Size      int64           `json:"size"`
+	Platform  *Platform       `json:"platform"`
+	URLs      json.RawMessage `json:"urls"`
+}
+
+// maxURLs bounds the places of its own that are noted of one layer.
+const maxURLs = 4
+
+func (d rawDescriptor) check(what string) (Descriptor, error) {
+	if _, err := ParseDigest(d.Digest); err != nil {
+		return Descriptor{}, fmt.Errorf("%s: %w", what, err)
+	}
+	if d.Size < 0 {
+		return Descriptor{}, fmt.Errorf("%s: the size is negative", what)
+	}
+	out := Descriptor{MediaType: classify.Redact(d.MediaType, 128), Digest: d.Digest, Size: d.Size}
+	if p := d.Platform; p != nil && (p.OS != "" || p.Architecture != "") {
+		out.Platform = &Platform{classify.Redact(p.OS, 32), classify.Redact(p.Architecture, 32), classify.Redact(p.Variant, 32)}
+	}
+	urls, _, err := entries[string](d.URLs, maxURLs)
+	if err != nil {
+		return Descriptor{}, fmt.Errorf("%s: urls: %w", what, err)
+	}
+	for _, s := range urls {
+		if u, err := url.Parse(s); err == nil && (u.Scheme == "https" || u.Scheme == "http") {
+			out.URLs, out.foreign = append(out.URLs, RedactURL(u)), append(out.foreign, u)
+		}
+	}
+	return out, nil
 }

@@ -119,7 +119,7 @@ func TestParseManifest(t *testing.T) {
 		{name: "bad digest", body: `{"mediaType":"` + typeOCIManifest + `","config":` + ok + `,"layers":[` + desc("sha256:../../x", 1) + `]}`, err: "layer 1"},
 		{name: "number as text", body: `{"config":{"size":"1"}}`, err: "does not parse"},
 	} {
-		m, err := parseManifest([]byte(tt.body), tt.expect, tt.contentType)
+		m, _, err := parseManifest([]byte(tt.body), tt.expect, tt.contentType)
 		if tt.err != "" {
 			assert.ErrorContains(t, err, tt.err, tt.name)
 			continue
@@ -146,7 +146,7 @@ func FuzzParseManifest(f *testing.F) {
 	f.Add([]byte(`{"manifests":[`+ok+`]}`), "", "")
 	f.Add([]byte(`{"schemaVersion":1}`), typeOCIIndex, "text/plain")
 	f.Fuzz(func(t *testing.T, body []byte, expect, contentType string) {
-		m, err := parseManifest(body, expect, contentType)
+		m, _, err := parseManifest(body, expect, contentType)
 		if err != nil {
 			return
 		}

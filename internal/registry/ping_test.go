@@ -17,25 +17,25 @@ func TestPing(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		rt      roundTrip
-		way     Client
+		runtime Client
 		outcome Outcome
 		causes  []classify.Cause
 		sev     classify.Severity
 	}{
-		{"open", reply(200, nil, "{}"), likeCRIO, OutcomeHeld, nil, ""},
-		{"challenge", reply(401, bearer, nil), likeCRIO, OutcomeNeedsToken, nil, ""},
-		{"no such page", reply(404, nil, "no such page"), Client{}, OutcomeNotNeeded, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityWarn},
-		{"no such page, unknown runtime", reply(404, nil, "no such page"), Client{}, OutcomeNotNeeded, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityWarn},
-		{"no such page, needed", reply(404, nil, "no such page"), likeCRIO, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
-		{"forbidden, needed", reply(403, header{"Content-Type": "text/html"}, "<html><title>WAF"), likeDocker, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
-		{"portal", reply(200, header{"Content-Type": "text/html"}, "<html>"), likeCRIO, OutcomeFailed, []classify.Cause{classify.EndpointHTMLInsteadOfRegistry}, classify.SeverityFail},
-		{"not 200", reply(204, nil, nil), likeCRIO, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
-		{"unwell", reply(503, nil, nil), likeCRIO, OutcomeFailed, []classify.Cause{classify.RegistryServerError}, classify.SeverityFail},
-		{"moved", reply(301, header{"Location": "/v2/x/"}, nil), likeCRIO, OutcomeRedirect, nil, ""},
-		{"broken", func(*http.Request) (*http.Response, error) { return nil, errors.New("x") }, Client{}, OutcomeNotNeeded, []classify.Cause{classify.UnknownUnclassified}, classify.SeverityWarn},
+		{"open", reply(200, nil, "{}"), crio, OutcomeHeld, nil, ""},
+		{"challenge", reply(401, bearer, nil), crio, OutcomeNeedsToken, nil, ""},
+		{"no such page", reply(404, nil, "no such page"), containerd, OutcomeNotNeeded, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityWarn},
+		{"no such page, unknown runtime", reply(404, nil, "no such page"), containerd, OutcomeNotNeeded, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityWarn},
+		{"no such page, needed", reply(404, nil, "no such page"), crio, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
+		{"forbidden, needed", reply(403, header{"Content-Type": "text/html"}, "<html><title>WAF"), docker, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
+		{"portal", reply(200, header{"Content-Type": "text/html"}, "<html>"), crio, OutcomeFailed, []classify.Cause{classify.EndpointHTMLInsteadOfRegistry}, classify.SeverityFail},
+		{"not 200", reply(204, nil, nil), crio, OutcomeFailed, []classify.Cause{classify.EndpointMethodBlocked}, classify.SeverityFail},
+		{"unwell", reply(503, nil, nil), crio, OutcomeFailed, []classify.Cause{classify.RegistryServerError}, classify.SeverityFail},
+		{"moved", reply(301, header{"Location": "/v2/x/"}, nil), crio, OutcomeRedirect, nil, ""},
+		{"broken", func(*http.Request) (*http.Response, error) { return nil, errors.New("x") }, containerd, OutcomeNotNeeded, []classify.Cause{classify.UnknownUnclassified}, classify.SeverityWarn},
 	} {
 		w := newWalk(t, image)
-		w.Client, w.Authorization = tt.way, "Bearer secret"
+		w.Client, w.Authorization = tt.runtime, "Bearer secret"
 		var asked *http.Request
 		r := w.Ping(t.Context(), roundTrip(func(req *http.Request) (*http.Response, error) {
 			asked = req
@@ -67,13 +67,13 @@ func TestComparePingAndManifest(t *testing.T) {
 	same := w.Ping(t.Context(), bearer("https://auth.corp.test/token"))
 	other := w.Ping(t.Context(), bearer("https://internal.corp.test/token"))
 	open := w.Ping(t.Context(), reply(200, nil, nil))
-	assert.Empty(t, w.Compare(same, manifest))
-	assert.Empty(t, w.Compare(nil, manifest))
-	assert.Empty(t, w.Compare(manifest, manifest))
-	assert.Equal(t, []classify.Cause{classify.EndpointBadRealm}, causes(w.Compare(other, manifest)))
-	fs := w.Compare(open, manifest)
+	assert.Empty(t, w.ComparePing(same, manifest))
+	assert.Empty(t, w.ComparePing(nil, manifest))
+	assert.Empty(t, w.ComparePing(manifest, manifest))
+	assert.Equal(t, []classify.Cause{classify.EndpointBadRealm}, causes(w.ComparePing(other, manifest)))
+	fs := w.ComparePing(open, manifest)
 	require.Equal(t, []classify.Cause{classify.IdentityUnauthenticatedRequest}, causes(fs))
 	assert.Equal(t, classify.SeverityWarn, fs[0].Severity)
-	w.Client = likeCRIO
-	assert.Equal(t, classify.SeverityFail, w.Compare(open, manifest)[0].Severity)
+	w.Client = crio
+	assert.Equal(t, classify.SeverityFail, w.ComparePing(open, manifest)[0].Severity)
 }

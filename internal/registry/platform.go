@@ -11,8 +11,8 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// Platform is what an image was built for. Variant is empty for "the usual one
-// of this architecture".
+// Platform is what an image was built for. Variant is empty for "the usual one of this
+// architecture".
 type Platform struct {
 	OS           string `json:"os"`
 	Architecture string `json:"architecture"`
@@ -21,13 +21,13 @@ type Platform struct {
 
 var platformRE = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,32}$`)
 
-// ParsePlatform reads "os/architecture[/variant]", "linux/arm64/v8". The empty
-// string means an image for this machine's architecture on linux, since nodes
-// run Linux containers unless told otherwise; the variant of an ARM processor is
-// then taken to be v7 and not looked up.
+// ParsePlatform reads "os/architecture[/variant]", "linux/arm64/v8". The empty string means
+// an image for this machine's architecture on linux, since nodes run Linux containers
+// unless told otherwise; the variant of an ARM processor is then taken to be v7 and not
+// looked up.
 //
-// An error names the input. Operating system and architecture must be ones that
-// Go knows, as in containerd; the variant may be anything.
+// An error names the input. Operating system and architecture must be ones that Go knows,
+// as in containerd; the variant may be anything.
 func ParsePlatform(s string) (Platform, error) {
 	if s == "" {
 		return Platform{OS: "linux", Architecture: runtime.GOARCH}.normal(), nil
@@ -47,8 +47,8 @@ func ParsePlatform(s string) (Platform, error) {
 	return p, nil
 }
 
-// What containerd takes for a platform (github.com/containerd/platforms,
-// database.go), short of what Go has dropped.
+// What containerd takes for a platform (github.com/containerd/platforms, database.go),
+// short of what Go has dropped.
 var (
 	knownOS   = strings.Fields("aix android darwin dragonfly freebsd illumos ios js linux netbsd openbsd plan9 solaris wasip1 windows")
 	knownArch = strings.Fields("386 amd64 arm arm64 loong64 mips mipsle mips64 mips64le ppc64 ppc64le riscv64 s390x sparc64 wasm")
@@ -63,8 +63,8 @@ func (p Platform) String() string {
 	return s
 }
 
-// normal spells a platform as containerd compares it
-// (github.com/containerd/platforms, database.go).
+// normal spells a platform as containerd compares it (github.com/containerd/platforms,
+// database.go).
 func (p Platform) normal() Platform {
 	p.OS, p.Architecture, p.Variant = strings.ToLower(p.OS), strings.ToLower(p.Architecture), strings.ToLower(p.Variant)
 	if p.OS == "macos" {
@@ -101,8 +101,8 @@ func (p Platform) normal() Platform {
 	return p
 }
 
-// accepts returns the platforms that a node of platform p runs, best first, in
-// the order of containerd's platforms.Only.
+// accepts returns the platforms that a node of platform p runs, best first, in the order of
+// containerd's platforms.Only.
 func (p Platform) accepts() []Platform {
 	p = p.normal()
 	out := []Platform{p}

@@ -1,100 +1,41 @@
 package registry
 
 import (
-	"net/http"
-	"strconv"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// rateLimit reads RateLimit-Limit and RateLimit-Remaining ("100;w=21600", as
-// Docker Hub sends them), the X- forms, and Retry-After.
-func rateLimit(h http.Header) *classify.RateLimit {
-	var r classify.RateLimit
-	limit, window, okLimit := quota(first(h, "Ratelimit-Limit", "X-Ratelimit-Limit"))
-	remaining, w2, okRemaining := quota(first(h, "Ratelimit-Remaining", "X-Ratelimit-Remaining"))
-	if window == 0 {
-		window = w2
+// ChallengeProduct names the registry that a challenge of host is typical of, "" if none is
+// recognised. It is a label for people and decides nothing.
+func ChallengeProduct(host string, ch classify.Challenge) string {
+	_, rest, _ := strings.Cut(ch.Realm, "://")
+	realm, path, _ := strings.Cut(rest, "/")
+	path = "/" + path
+	host, _, _ = strings.Cut(strings.ToLower(host), ":")
+	in := func(s string, domains ...string) bool {
+		return slices.ContainsFunc(domains, func(d string) bool { return s == d || strings.HasSuffix(s, "."+d) })
 	}
-	r.Limit, r.Remaining, r.WindowMS = limit, remaining, window*1000
-	if v := h.Get("Retry-After"); v != "" {
-		if n, err := strconv.ParseInt(v, 10, 32); err == nil && n >= 0 {
-			r.RetryMS = n * 1000
-		} else if at, err := http.ParseTime(v); err == nil {
-			r.RetryMS = max(time.Until(at).Milliseconds(), 0)
-		}
-	}
-	r.Source = classify.Redact(h.Get("Docker-Ratelimit-Source"), 64)
-	r.Exhausted = okRemaining && remaining == 0
-	if !okLimit && !okRemaining && r.RetryMS == 0 {
-		return nil
-	}
-	return &r
-}
-
-func first(h http.Header, names ...string) string {
-	for _, n := range names {
-		if v := h.Get(n); v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
-// quota reads "100" or "100;w=21600".
-func quota(v string) (n, window int64, ok bool) {
-	head, params, _ := strings.Cut(v, ";")
-	n, err := strconv.ParseInt(strings.TrimSpace(head), 10, 64)
-	if err != nil || n < 0 {
-		return 0, 0, false
-	}
-	for _, p := range strings.Split(params, ";")[:1] {
-		if w, found := strings.CutPrefix(strings.TrimSpace(p), "w="); found {
-			window, _ = strconv.ParseInt(w, 10, 32)
-		}
-	}
-	return n, max(window, 0), true
-}
-
-// products are fields that only one kind of server sends. They say who answered
-// where the status alone does not, and prove nothing: any proxy may add them.
-var products = []struct{ field, prefix, name string }{
-	{"X-Squid-Error", "", "squid"},
-	{"Cf-Mitigated", "", "Cloudflare challenge"},
-	{"X-Ms-Blob-Type", "", "Azure Blob Storage"},
-	{"Server", "Windows-Azure-Blob", "Azure Blob Storage"},
-	{"X-Goog-Storage-Class", "", "Google Cloud Storage"},
-	{"X-Guploader-Uploadid", "", "Google Cloud Storage"},
-	{"Server", "AmazonS3", "Amazon S3"},
-	{"Server", "MinIO", "MinIO"},
-	{"X-Amz-Request-Id", "", "an S3 store"},
-	{"X-Harbor-Csrf-Token", "", "Harbor"},
-	{"X-Artifactory-Id", "", "Artifactory"},
-	{"X-Jfrog-Version", "", "Artifactory"},
-	{"Server", "Nexus/", "Nexus"},
-	{"Server", "AzureContainerRegistry", "Azure Container Registry"},
-	{"X-Quay-Version", "", "Quay"},
-	{"Gitlab-Lb", "", "GitLab"},
-	{"Docker-Distribution-Api-Version", "", "a registry"},
-	{"Server", "squid", "squid"},
-	{"Server", "cloudflare", "Cloudflare"},
-	{"X-Cache", "", "a cache"},
-	{"Server", "nginx", "nginx"},
-	{"Server", "Apache", "Apache"},
-	{"Server", "envoy", "envoy"},
-	{"Server", "istio-envoy", "envoy"},
-	{"Server", "awselb", "an AWS load balancer"},
-	{"Server", "Microsoft-Azure-Application-Gateway", "Azure Application Gateway"},
-	{"Via", "", "a proxy"},
-}
-
-func product(h http.Header) string {
-	for _, p := range products {
-		if v := h.Get(p.field); v != "" && (p.prefix == "" || strings.HasPrefix(strings.ToLower(v), strings.ToLower(p.prefix))) {
-			return p.name
-		}
+	switch {
+	case path == "/oauth2/token" && in(ch.Service, "azurecr.io", "azurecr.cn", "azurecr.us"), in(host, "azurecr.io", "azurecr.cn", "azurecr.us"):
+		return "Azure Container Registry"
+	case strings.Contains(host, ".dkr.ecr.") && in(host, "amazonaws.com", "amazonaws.com.cn"), ch.Service == "ecr.amazonaws.com":
+		return "Amazon ECR"
+	case in(host, "pkg.dev", "gcr.io"), in(ch.Service, "pkg.dev", "gcr.io"):
+		return "Google Artifact Registry"
+	case realm == "auth.docker.io", ch.Service == "registry.docker.io":
+		return "Docker Hub"
+	case in(host, "ghcr.io"):
+		return "GitHub Packages"
+	case ch.Service == "harbor-registry" || strings.HasSuffix(path, "/service/token"):
+		return "Harbor"
+	case ch.Service == "container_registry" && strings.HasSuffix(path, "/jwt/auth"):
+		return "GitLab"
+	case strings.Contains(path, "/artifactory/") || strings.HasSuffix(path, "/v2/token") && strings.Contains(path, "/api/docker/"):
+		return "Artifactory"
+	case in(host, "quay.io") || path == "/v2/auth":
+		return "Quay"
 	}
 	return ""
 }

@@ -11,17 +11,16 @@ type readAhead struct {
 	err    error  // came with it
 }
 
-// A handshake and an answer fit into the first buffer. Only what keeps filling its
-// buffer, a download, gets the largest: many diagnoses at once have many
-// connections.
+// A handshake and an answer fit into the first buffer. Only what keeps filling its buffer,
+// a download, gets the largest: many diagnoses at once have many connections.
 const (
 	readAheadFirst = 8 << 10
 	readAheadMost  = 256 << 10
 )
 
-// ReadAhead returns c, read in large pieces, for TLS to be spoken over. TLS reads
-// record by record, at most 16 KiB and often in two calls; over a fast network
-// those calls cost as much as the decryption.
+// ReadAhead returns c, read in large pieces, for TLS to be spoken over. TLS reads record by
+// record, at most 16 KiB and often in two calls; over a fast network those calls cost as
+// much as the decryption.
 func ReadAhead(c net.Conn) net.Conn { return &readAhead{Conn: c} }
 
 // Read reads what is buffered first.

@@ -15,17 +15,17 @@ import (
 type Reference struct {
 	Given string `json:"given"` // as the caller wrote it
 	// Registry is the registry as the image names it: "docker.io",
-	// "registry.corp.test:5000". Credentials and the directories of hosts.toml
-	// go by this name.
+	// "registry.corp.test:5000". Credentials and the directories of hosts.toml go by this
+	// name.
 	Registry string `json:"registry"`
-	// Host is the host[:port] that the runtime contacts when no configuration
-	// says otherwise: docker.io is served by registry-1.docker.io.
+	// Host is the host[:port] that the runtime contacts when no configuration says
+	// otherwise: docker.io is served by registry-1.docker.io.
 	Host       string `json:"host"`
 	Repository string `json:"repository"`       // "team/app", "library/busybox"
 	Tag        string `json:"tag,omitempty"`    // "latest" if neither tag nor digest was given
 	Digest     string `json:"digest,omitempty"` // wins over Tag, as in the runtimes
-	// Scheme is "https", and "http" only for a loopback registry on a port of
-	// its own. Containerd tries https there first, see [Source].HTTPSFirst.
+	// Scheme is "https", and "http" only for a loopback registry on a port of its own.
+	// Containerd tries https there first, see [Source].HTTPSFirst.
 	Scheme string `json:"scheme"`
 }
 
@@ -35,10 +35,9 @@ const (
 	DockerHubHost = "registry-1.docker.io" // where it is served
 )
 
-// The grammar is that of github.com/distribution/reference, which kubelet and
-// containerd both use. The parser of go-containerregistry is not used: it
-// refuses repositories of one letter, reads "localhost/app" as a repository of
-// Docker Hub and renames docker.io.
+// The grammar is that of github.com/distribution/reference, which kubelet and containerd
+// both use. The parser of go-containerregistry is not used: it refuses repositories of one
+// letter, reads "localhost/app" as a repository of Docker Hub and renames docker.io.
 var (
 	registryRE   = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[a-fA-F0-9:]+\])(?::[0-9]{1,5})?$`)
 	repositoryRE = regexp.MustCompile(`^[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*$`)
@@ -51,17 +50,15 @@ const maxRepository = 255
 // ValidRegistry reports whether s is host[:port] as an image may name it.
 func ValidRegistry(s string) bool { return registryRE.MatchString(s) }
 
-// ValidRepository reports whether s is a repository as an image may name it; the
-// length is not looked at.
+// ValidRepository reports whether s is a repository as an image may name it; the length is
+// not looked at.
 func ValidRepository(s string) bool { return repositoryRE.MatchString(s) }
 
-// ParseReference reads image as the kubelet and containerd do: without a host
-// it is on Docker Hub, without a path there it is in library/, without tag and
-// digest it is :latest.
+// ParseReference reads image as the kubelet and containerd do: without a host it is on
+// Docker Hub, without a path there it is in library/, without tag and digest it is :latest.
 //
-// The error is a [classify.Finding] with cause image.invalid-reference that
-// names the input; nothing else is an error. Whether the image exists is not
-// looked at.
+// The error is a [classify.Finding] with cause image.invalid-reference that names the
+// input; nothing else is an error. Whether the image exists is not looked at.
 func ParseReference(image string) (Reference, error) {
 	ref := Reference{Given: image}
 	bad := func(why string) (Reference, error) {
@@ -113,9 +110,9 @@ func ParseReference(image string) (Reference, error) {
 	return ref, nil
 }
 
-// SplitRegistry takes the registry off a name. The first component is a
-// registry if it could not be a path component: it has a dot, a colon or a
-// capital letter, or is "localhost".
+// SplitRegistry takes the registry off a name. The first component is a registry if it
+// could not be a path component: it has a dot, a colon or a capital letter, or is
+// "localhost".
 func SplitRegistry(name string) (registry, rest string) {
 	first, after, ok := strings.Cut(name, "/")
 	if !ok || (first != "localhost" && !strings.ContainsAny(first, ".:[") && strings.ToLower(first) == first) {
@@ -141,8 +138,8 @@ func Upstream(registry string) (host, scheme string) {
 	return registry, "https"
 }
 
-// IsLoopback says whether containerd takes host[:port] for this machine itself:
-// localhost, 127.0.0.0/8, ::1. A name that merely resolves to loopback is not.
+// IsLoopback reports whether containerd takes host[:port] for this machine itself: localhost,
+// 127.0.0.0/8, ::1. A name that merely resolves to loopback is not.
 func IsLoopback(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -160,8 +157,8 @@ func PortOf(hostport string) string {
 	return port
 }
 
-// Identifier returns the digest if there is one, else the tag: what the
-// manifest is asked by.
+// Identifier returns the digest if there is one, else the tag: what the manifest is asked
+// by.
 func (r Reference) Identifier() string {
 	if r.Digest != "" {
 		return r.Digest

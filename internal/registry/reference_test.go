@@ -85,7 +85,7 @@ func FuzzParseReference(f *testing.F) {
 			t.Fatalf("%q: %+v, then %+v", in, ref, again)
 		}
 		w := Walk{Reference: ref}
-		if u := w.url("manifests", ref.Identifier()); u.Host != ref.Host || u.RawQuery != "" {
+		if u := w.manifestURL(ref.Identifier()); u.Host != ref.Host || u.RawQuery != "" {
 			t.Fatalf("%q leads to %s", in, u)
 		}
 	})

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -24,12 +23,12 @@ const (
 	RoleMirror   Role = "mirror"   // a host that the runtime asks before the registry
 	RoleProxy    Role = "proxy"    // a forward proxy
 	RoleResolver Role = "resolver" // a nameserver
-	RoleAlso     Role = "also"     // named by the caller, not seen in this pull
-	// RoleSandbox is the registry of the image that every pod needs before any of its
-	// own, and every other host that a pull of that one touches.
+	RoleExpected Role = "also"     // named by the caller, not seen in this pull
+	// RoleSandbox is the registry of the image that every pod needs before any of its own,
+	// and every other host that a pull of that one touches.
 	RoleSandbox Role = "sandbox"
-	// RoleCredential is where credentials come from before any registry is asked: a
-	// cloud's metadata service, a login server.
+	// RoleCredential is where credentials come from before any registry is asked: a cloud's
+	// metadata service, a login server.
 	RoleCredential Role = "credential-source"
 )
 
@@ -39,35 +38,34 @@ type Outcome string
 // The outcomes.
 const (
 	OutcomeHeld         Outcome = "held"         // what was asked for was seen
-	OutcomeRedirect     Outcome = "redirect"     // this hop held, the content is elsewhere
+	OutcomeRedirect     Outcome = "redirect"     // a usable redirect: the content is elsewhere
 	OutcomeNeedsToken   Outcome = "needs-token"  // an anonymous request was challenged
 	OutcomeNeedsGet     Outcome = "needs-get"    // a HEAD did not say enough, the runtime asks by GET
 	OutcomeNotNeeded    Outcome = "not-needed"   // refused, and this runtime never asks for it
-	OutcomeFailed       Outcome = "failed"       // see Findings
-	OutcomeInconclusive Outcome = "inconclusive" // see Inconclusive
+	OutcomeFailed       Outcome = "failed"       // see Report.Found
+	OutcomeInconclusive Outcome = "inconclusive" // see Request.Inconclusive
 )
 
-// Report is one HTTP request of a pull and what came of it. It holds no
-// header, no query and no credential.
-type Report struct {
+// Request is one HTTP request of a pull and what came of it. It holds no header, no query
+// and no credential.
+type Request struct {
 	Operation classify.Operation `json:"operation"`
 	Role      Role               `json:"role"`
 	Outcome   Outcome            `json:"outcome"`
 	Method    string             `json:"method"`
 	URL       string             `json:"url"`                 // without query and user information
 	Host      string             `json:"host"`                // host:port, the port always there
-	Hop       int                `json:"hop"`                 // 1 = asked where the walk began, 2 = after one redirect
+	Hop       int                `json:"hop"`                 // 1 = the first request, 2 = after one redirect
 	Status    int                `json:"status,omitempty"`    // 0 = no answer came
 	MediaType string             `json:"mediaType,omitempty"` // of the answer
 	Digest    string             `json:"digest,omitempty"`    // expected, else as the server announced it
 	Size      int64              `json:"size,omitempty"`      // bytes, expected or announced; 0 = not known
 	Bytes     int64              `json:"bytes,omitempty"`     // bytes of content that arrived, those before Offset included
 	Offset    int64              `json:"offset,omitempty"`    // where a resumed download went on; 0 = the start
-	// BytesPerSecond is the rate of a blob that took at least a second, 0 = not
-	// measured.
+	// BytesPerSecond is the rate of a blob that took at least a second; 0 = not measured.
 	BytesPerSecond int64 `json:"bytesPerSecond,omitempty"`
-	// Complete says that every byte was read and that the digest was checked. It
-	// is false after a HEAD, and after the first bytes of a larger blob.
+	// Complete says that every byte was read and that the digest was checked. It is false
+	// after a HEAD, and after the first bytes of a larger blob.
 	Complete   bool                 `json:"complete,omitempty"`
 	Challenges []classify.Challenge `json:"challenges,omitempty"`
 	Location   string               `json:"location,omitempty"` // without query
@@ -77,43 +75,71 @@ type Report struct {
 	Codes       []string `json:"codes,omitempty"`
 	Message     string   `json:"message,omitempty"`
 	Correlation string   `json:"correlation,omitempty"` // the server's own id of the request
-	// Product is which software or service wrote the answer, by its own fields, ""
-	// if it does not show; RateLimit what it says of its quota, nil if nothing.
+	// Product is the software or service that wrote the answer, by its own fields; "" = it
+	// does not show.
 	Product      string              `json:"product,omitempty"`
-	RateLimit    *classify.RateLimit `json:"rateLimit,omitempty"`
+	RateLimit    *classify.RateLimit `json:"rateLimit,omitempty"`    // nil = none was announced
 	Credentialed bool                `json:"credentialed,omitempty"` // the request carried a credential or a token
 	FirstByteMS  int64               `json:"firstByteMs,omitempty"`  // until the headers had arrived
 	ElapsedMS    int64               `json:"elapsedMs"`
-	// Inconclusive is why nothing can be said, "" if something can.
-	Inconclusive string `json:"inconclusive,omitempty"`
-
-	Found      []classify.Finding `json:"-"` // see [Report.Findings]
-	challenges []Challenge        // as sent: realms may hold a query
-	redirect   *url.URL           // as sent: signatures and all
-	asked      ask
-	authorized bool   // Walk.Authorization was sent
-	withheld   string // what the runtime would have sent with it, and we did not; "" = nothing
-	rest       *part  // a broken download that can be resumed
-	Endpoint   string `json:"-"` // host[:port] as the URL shows it
+	Inconclusive string              `json:"inconclusive,omitempty"` // why nothing can be said; "" = something can
 }
 
-// Held says that the hop did what a pull needs of it: the manifest was
-// described, or the bytes asked for arrived, or a usable redirect came, or it was
-// refused and this runtime does not need it. A 401 on an anonymous request has
-// not held, see [Report.NeedsToken].
+// Report is a request with what is needed to go on after it.
+type Report struct {
+	Request
+	Found    []classify.Finding `json:"-"` // what is wrong or worth saying, in the order found
+	Endpoint string             `json:"-"` // host[:port] as the URL shows it
+
+	spec       spec
+	challenges []Challenge // as sent: realms may hold a query
+	redirect   *url.URL    // as sent, with its signature
+	authorized bool        // Walk.Authorization was sent
+	withheld   string      // what the runtime would have sent along and may not go there from here; "" = nothing
+	rest       *part       // a broken download that can be resumed
+}
+
+func newReport(s spec, u *url.URL, hop int) *Report {
+	r := &Report{spec: s}
+	r.Operation, r.Role = roleOf(s.kind)
+	r.Method, r.Hop, r.Digest = s.method, hop, s.digest
+	if u != nil {
+		r.URL, r.Host, r.Endpoint = RedactURL(u), HostPort(u), u.Host
+	}
+	return r
+}
+
+func roleOf(k kind) (classify.Operation, Role) {
+	if k == kindBlob {
+		return classify.OperationFetchBlob, RoleBlob
+	}
+	return classify.OperationResolveManifest, RoleManifest
+}
+
+// notAsked is the report of a request that was not made.
+func notAsked(s spec, why string) *Report {
+	s.digest = "" // which nobody has looked at
+	r := newReport(s, nil, 0)
+	r.Unknown(why)
+	return r
+}
+
+// Held reports whether the request did what a pull needs of it: the manifest was described,
+// or the bytes asked for arrived, or a usable redirect came, or it was refused and this
+// runtime does not need it. A challenge is none of these.
 func (r *Report) Held() bool {
 	return r.Outcome == OutcomeHeld || r.Outcome == OutcomeRedirect || r.Outcome == OutcomeNotNeeded
 }
 
-// NeedsToken says that an anonymous request was challenged in a usable way.
+// NeedsToken reports whether an anonymous request was challenged in a usable way.
 func (r *Report) NeedsToken() bool { return r.Outcome == OutcomeNeedsToken }
 
-// NeedsGet says that a GET of the same is worth its request: the HEAD is not
-// allowed or did not give digest and size (the runtime asks again by GET then),
-// or it was refused and only an answer with a body says why. The report of that
-// GET takes the place of this one.
+// NeedsGet reports whether a GET of the same is worth its request: the HEAD is not allowed
+// or did not give digest and size, so that the runtime asks again by GET, or it was refused
+// and only an answer with a body says why. The report of that GET takes the place of this
+// one.
 func (r *Report) NeedsGet() bool {
-	if r.Method != "HEAD" {
+	if r.Method != http.MethodHead {
 		return false
 	}
 	if r.Outcome == OutcomeFailed {
@@ -122,13 +148,12 @@ func (r *Report) NeedsGet() bool {
 	return r.Outcome == OutcomeNeedsGet
 }
 
-// Challenge returns the challenges as they were sent, for the token exchange.
-// They are not for printing; nil after a report was decoded from JSON.
+// Challenge returns the challenges as they were sent, for the token exchange. They are not
+// for printing.
 func (r *Report) Challenge() []Challenge { return slices.Clone(r.challenges) }
 
-// Redirect returns where this hop sends the client, nil if nowhere. Its query is
-// usually a signature that grants access: it must never be printed. Nil after a
-// report was decoded from JSON.
+// Redirect returns where the answer sends the client, nil if nowhere. Its query is usually
+// a signature that grants access and must never be printed.
 func (r *Report) Redirect() *url.URL {
 	if r.redirect == nil {
 		return nil
@@ -138,13 +163,13 @@ func (r *Report) Redirect() *url.URL {
 }
 
 // Foreign reports whether a place was asked that the layer itself names.
-func (r *Report) Foreign() bool { return r.asked.foreign }
+func (r *Report) Foreign() bool { return r.spec.foreign }
 
-// Findings returns what is wrong or worth saying, in the order found. Nil after
-// a report was decoded from JSON.
+// Findings returns a copy of Found.
 func (r *Report) Findings() []classify.Finding { return slices.Clone(r.Found) }
 
-func (r *Report) add(f classify.Finding) {
+// Add records a finding of this request.
+func (r *Report) Add(f classify.Finding) {
 	if f.Operation == "" {
 		f.Operation = r.Operation
 	}
@@ -156,45 +181,50 @@ func (r *Report) add(f classify.Finding) {
 
 // Fail records a failing finding, which decides the outcome.
 func (r *Report) Fail(f classify.Finding) {
-	r.add(f)
+	r.Add(f)
 	r.Outcome = OutcomeFailed
 }
 
-func (r *Report) warn(f classify.Finding) {
+// Warn records a finding as a warning.
+func (r *Report) Warn(f classify.Finding) {
 	f.Severity = classify.SeverityWarn
-	r.add(f)
+	r.Add(f)
+}
+
+// notNeeded turns a failure into warnings: this runtime goes on without the request.
+func (r *Report) notNeeded() {
+	r.Outcome = OutcomeNotNeeded
+	for i := range r.Found {
+		r.Found[i].Severity = classify.SeverityWarn
+	}
 }
 
 // Unknown records that nothing can be said, and why.
-func (r *Report) Unknown(reason string) {
-	r.Outcome, r.Inconclusive = OutcomeInconclusive, reason
-}
+func (r *Report) Unknown(reason string) { r.Outcome, r.Inconclusive = OutcomeInconclusive, reason }
 
-// Broken judges a request that got no complete answer. A limit of the step
-// itself is a finding, whatever else has ended meanwhile; the caller's end is
-// not.
+// Broken judges a request that got no complete answer. A limit of the request itself is a
+// finding, whatever else has ended meanwhile; the caller's end is not.
 func (r *Report) Broken(ctx context.Context, stage classify.Stage, err error, facts ...classify.Fact) {
-	var se *classify.StageError
-	staged := errors.As(err, &se)
-	if Over(ctx) && (!staged || se.Limit == 0) {
+	var (
+		staged *classify.StageError
+		denied *DeniedError
+		answer *classify.HTTPAnswer // a proxy's, from the dialer
+	)
+	isStaged := errors.As(err, &staged)
+	switch {
+	case Over(ctx) && (!isStaged || staged.Limit == 0):
 		r.Unknown(Ended(ctx))
 		return
-	}
-	var denied *DeniedError
-	if errors.As(err, &denied) {
-		r.warn(classify.New(classify.EndpointAddressDenied, fmt.Sprintf("%s leads to %s, which is not contacted: %v", r.Endpoint, denied.Addr, denied.Err),
+	case errors.As(err, &denied):
+		r.Warn(classify.New(classify.EndpointAddressDenied, fmt.Sprintf("%s leads to %s, which is not contacted: %v", r.Endpoint, denied.Addr, denied.Err),
 			classify.Fact{Key: classify.FactAddress, Value: denied.Addr.String()}))
 		r.Unknown(denied.Error())
 		return
-	}
-	if errors.Is(err, ErrProxyScheme) {
+	case errors.Is(err, ErrProxyScheme):
 		r.Unknown(classify.Redact(err.Error(), 200))
 		return
-	}
-	var answer *classify.HTTPAnswer // a proxy's, from the dialer
-	switch {
-	case staged:
-		filled := *se
+	case isStaged:
+		filled := *staged
 		if filled.Operation == "" {
 			filled.Operation = r.Operation
 		}
@@ -210,8 +240,23 @@ func (r *Report) Broken(ctx context.Context, stage classify.Stage, err error, fa
 	r.Fail(f)
 }
 
-// Over says whether ctx has ended, also in the instant in which its deadline has
-// passed and its timer has not run yet: the network sees deadlines first.
+// Refused judges a complete answer that the pull cannot use.
+func (r *Report) Refused(answer *classify.HTTPAnswer) {
+	r.quote(answer)
+	f := classify.Error(answer)
+	if r.Correlation != "" && f.Fact(classify.FactCorrelation) == "" {
+		f.Facts = append(slices.Clone(f.Facts), classify.Fact{Key: classify.FactCorrelation, Value: r.Correlation})
+	}
+	r.Fail(f)
+}
+
+// quote records who answered, and in which words.
+func (r *Report) quote(answer *classify.HTTPAnswer) {
+	r.Answerer, r.Codes, r.Message = answer.Answerer, answer.Codes, answer.Message
+}
+
+// Over reports whether ctx has ended, also in the instant in which its deadline has passed
+// and its timer has not run yet: the network sees deadlines first.
 func Over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
@@ -224,44 +269,4 @@ func Ended(ctx context.Context) string {
 		cause = context.DeadlineExceeded
 	}
 	return "the caller's time ended: " + classify.Redact(cause.Error(), 200)
-}
-
-// Refused judges a complete answer that the pull cannot use.
-func (r *Report) Refused(answer *classify.HTTPAnswer) {
-	r.Answerer, r.Codes, r.Message = answer.Answerer, answer.Codes, answer.Message
-	f := classify.Error(answer)
-	if r.Correlation != "" && f.Fact(classify.FactCorrelation) == "" {
-		f.Facts = append(slices.Clone(f.Facts), classify.Fact{Key: classify.FactCorrelation, Value: r.Correlation})
-	}
-	r.Fail(f)
-}
-
-func printable(in []Challenge) []classify.Challenge {
-	var out []classify.Challenge
-	for _, c := range in {
-		p := classify.Challenge{Scheme: classify.Redact(c.Scheme, 32), Service: classify.Redact(c.Service, 128), Scope: classify.Redact(c.Scope, 256)}
-		if u, err := RealmURL(c); err == nil {
-			p.Realm = RedactURL(u)
-		} else if c.Realm != "" {
-			realm, _, _ := strings.Cut(c.Realm, "?") // a Basic realm is a phrase
-			p.Realm = classify.Redact(realm, 128)
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
-// HostPort returns host:port with the scheme's own port filled in.
-func HostPort(u *url.URL) string {
-	port := u.Port()
-	switch {
-	case port != "":
-	case u.Scheme == "http":
-		port = "80"
-	case IsSOCKS(u): // RFC 1928, section 3
-		port = "1080"
-	default:
-		port = "443"
-	}
-	return net.JoinHostPort(u.Hostname(), port)
 }

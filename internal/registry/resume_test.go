@@ -65,23 +65,23 @@ func TestResume(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		store    *store
-		way      Client
+		runtime  Client
 		requests int
 		complete bool
 		causes   []classify.Cause
 		sev      classify.Severity
 	}{
-		{"never broken", &store{body: body}, Client{}, 1, true, nil, ""},
-		{"resumed", &store{body: body, cut: 30_000}, Client{}, 3, true, []classify.Cause{classify.EndpointDownloadInterrupted}, classify.SeverityWarn},
-		{"reset, containerd gives up", &store{body: body, cut: 30_000, err: syscall.ECONNRESET}, Client{}, 1, false, []classify.Cause{classify.EndpointConnectionReset}, classify.SeverityFail},
-		{"reset, CRI-O resumes", &store{body: body, cut: 30_000, err: syscall.ECONNRESET}, likeCRIO, 3, true, []classify.Cause{classify.EndpointDownloadInterrupted}, classify.SeverityWarn},
-		{"broken for ever", &store{body: body, cut: 100}, Client{}, 1 + maxResumes, false, []classify.Cause{classify.EndpointDownloadInterrupted}, classify.SeverityFail},
-		{"without Range, no progress", &store{body: body, cut: 50_000, noRange: true}, Client{}, 1 + maxResumes, false, []classify.Cause{classify.EndpointDownloadInterrupted}, classify.SeverityFail},
-		{"the rest refused", &store{body: body, cut: 100, refuse: 416}, Client{}, 2, false, []classify.Cause{classify.EndpointDownloadInterrupted, classify.EndpointRangeRefused}, classify.SeverityFail},
-		{"another part", &store{body: body, cut: 100, offBy: 1}, Client{}, 2, false, []classify.Cause{classify.EndpointRangeRefused}, classify.SeverityFail},
+		{"never broken", &store{body: body}, containerd, 1, true, nil, ""},
+		{"resumed", &store{body: body, cut: 30_000}, containerd, 3, true, []classify.Cause{classify.EndpointDownloadInterrupted}, classify.SeverityWarn},
+		{"reset, containerd gives up", &store{body: body, cut: 30_000, err: syscall.ECONNRESET}, containerd, 1, false, []classify.Cause{classify.EndpointConnectionReset}, classify.SeverityFail},
+		{"reset, CRI-O resumes", &store{body: body, cut: 30_000, err: syscall.ECONNRESET}, crio, 3, true, []classify.Cause{classify.EndpointDownloadInterrupted}, classify.SeverityWarn},
+		{"broken for ever", &store{body: body, cut: 100}, containerd, 1 + maxResumes, false, []classify.Cause{classify.EndpointDownloadInterrupted}, classify.SeverityFail},
+		{"without Range, no progress", &store{body: body, cut: 50_000, noRange: true}, containerd, 1 + maxResumes, false, []classify.Cause{classify.EndpointDownloadInterrupted}, classify.SeverityFail},
+		{"the rest refused", &store{body: body, cut: 100, refuse: 416}, containerd, 2, false, []classify.Cause{classify.EndpointDownloadInterrupted, classify.EndpointRangeRefused}, classify.SeverityFail},
+		{"another part", &store{body: body, cut: 100, offBy: 1}, containerd, 2, false, []classify.Cause{classify.EndpointRangeRefused}, classify.SeverityFail},
 	} {
 		w := newWalk(t, image)
-		w.Client = tt.way
+		w.Client = tt.runtime
 		var told int64
 		w.OnBytes = func(n int64) { told += n }
 		r := w.Blob(t.Context(), tt.store, d, Whole)
@@ -103,7 +103,7 @@ func TestResume(t *testing.T) {
 	assert.Equal(t, OutcomeInconclusive, w.Resume(t.Context(), &store{}, nil, d).Outcome)
 }
 
-// A body that is changed on the way is not mended by its resumption.
+// A body that is changed on the runtime is not mended by its resumption.
 func TestResumeChecksTheWhole(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t, image)

@@ -35,17 +35,12 @@ var socksReplies = [...]string{
 	5: "connection refused", 6: "TTL expired", 7: "command not supported", 8: "address type not supported",
 }
 
-// IsSOCKS says whether net/http speaks SOCKS 5 to a proxy of this URL. Both
-// schemes are the same to it: names are always the proxy's to look up.
-func IsSOCKS(proxy *url.URL) bool { return proxy.Scheme == "socks5" || proxy.Scheme == "socks5h" }
-
 // SOCKS asks the SOCKS 5 proxy at the other end of c for a connection to target
-// (host:port), in the exchange of net/http, and returns it. It is written here
-// because golang.org/x/net/proxy gives a refusal as a sentence only. The user
-// information of proxy is offered to it in the clear, as the protocol knows no
-// other way; it is printed nowhere. limit bounds the whole exchange; 0 =
-// [DefaultHeader]. On failure c is closed and the error is a
-// [classify.Finding] for a refusal, a [*classify.StageError] of
+// (host:port), in the exchange of net/http, and returns it. It is written here because
+// golang.org/x/net/proxy gives a refusal as a sentence only. The user information of proxy
+// is offered to it in the clear, as the protocol knows no other way; it is printed nowhere.
+// limit bounds the whole exchange; 0 = [DefaultHeader]. On failure c is closed and the
+// error is a [classify.Finding] for a refusal, a [*classify.StageError] of
 // [classify.StageProxyConnect], or the cause of the end of ctx.
 func SOCKS(ctx context.Context, c net.Conn, proxy *url.URL, target string, limit time.Duration) (net.Conn, error) {
 	limit = orDefault(limit, DefaultHeader)
@@ -149,8 +144,7 @@ func (s *socks) greet() error {
 	return nil
 }
 
-// reply reads whether the proxy connected, and passes over the address that it
-// bound.
+// reply reads whether the proxy connected, and passes over the address that it bound.
 func (s *socks) reply() error {
 	head, err := s.exchange(nil, 4)
 	switch {
@@ -184,8 +178,8 @@ func (s *socks) reply() error {
 	return err
 }
 
-// exchange writes ask, if there is one, and reads exactly n bytes: what follows
-// belongs to the target.
+// exchange writes ask, if there is one, and reads exactly n bytes: what follows belongs to
+// the target.
 func (s *socks) exchange(ask []byte, n int) ([]byte, error) {
 	if len(ask) > 0 {
 		if _, err := s.Write(ask); err != nil {

@@ -24,10 +24,10 @@ func (p peer) read(n int) string {
 }
 
 const (
-	proxyOpen  = "socks5://proxy.corp.test:1080"
-	proxyLogin = "socks5h://joe:hunter2@proxy.corp.test:1080"
-	askName    = "\x05\x01\x00\x03\x12registry.corp.test\x01\xbb"
-	bound      = "\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"
+	proxyOpen = "socks5://proxy.corp.test:1080"
+	loginURL  = "socks5h://joe:hunter2@proxy.corp.test:1080"
+	askName   = "\x05\x01\x00\x03\x12registry.corp.test\x01\xbb"
+	bound     = "\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"
 )
 
 func TestSOCKS(t *testing.T) {
@@ -38,8 +38,8 @@ func TestSOCKS(t *testing.T) {
 		hear          []string
 	}{
 		"open":               {proxyOpen, "registry.corp.test:443", []string{"\x05\x00", bound}, []string{"\x05\x01\x00", askName}},
-		"login not asked":    {proxyLogin, "registry.corp.test:443", []string{"\x05\x00", bound}, []string{"\x05\x02\x00\x02", askName}},
-		"login":              {proxyLogin, "registry.corp.test:443", []string{"\x05\x02", "\x01\x00", bound}, []string{"\x05\x02\x00\x02", "\x01\x03joe\x07hunter2", askName}},
+		"login not asked":    {loginURL, "registry.corp.test:443", []string{"\x05\x00", bound}, []string{"\x05\x02\x00\x02", askName}},
+		"login":              {loginURL, "registry.corp.test:443", []string{"\x05\x02", "\x01\x00", bound}, []string{"\x05\x02\x00\x02", "\x01\x03joe\x07hunter2", askName}},
 		"IPv4":               {proxyOpen, "192.0.2.7:5000", []string{"\x05\x00", bound}, []string{"\x05\x01\x00", "\x05\x01\x00\x01\xc0\x00\x02\x07\x13\x88"}},
 		"IPv6":               {proxyOpen, "[2001:db8::1]:443", []string{"\x05\x00", bound}, []string{"\x05\x01\x00", "\x05\x01\x00\x04\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\xbb"}},
 		"bound to IPv6":      {proxyOpen, "registry.corp.test:443", []string{"\x05\x00", "\x05\x00\x00\x04" + strings.Repeat("\x00", 18)}, []string{"\x05\x01\x00", askName}},
@@ -81,7 +81,7 @@ func TestSOCKSRefused(t *testing.T) {
 		words string
 	}{
 		"no method":       {proxyOpen, []string{"\x05\xff"}, classify.EndpointProxyAuthRequired, "none of the ways"},
-		"wrong password":  {proxyLogin, []string{"\x05\x02", "\x01\x01"}, classify.EndpointProxyAuthRequired, "does not accept"},
+		"wrong password":  {loginURL, []string{"\x05\x02", "\x01\x01"}, classify.EndpointProxyAuthRequired, "does not accept"},
 		"no user":         {"socks5://:x@proxy.corp.test:1080", []string{"\x05\x02"}, classify.EndpointProxyAuthRequired, "255 bytes"},
 		"by its rules":    {proxyOpen, []string{"\x05\x00", "\x05\x02\x00\x01"}, classify.EndpointProxyRefusedConnect, "not allowed by its rules"},
 		"no such host":    {proxyOpen, []string{"\x05\x00", "\x05\x04\x00\x01"}, classify.EndpointProxyRefusedConnect, "host unreachable"},
@@ -91,7 +91,7 @@ func TestSOCKSRefused(t *testing.T) {
 		"late silence":    {proxyOpen, []string{"\x05\x00"}, classify.EndpointProxyRefusedConnect, ""},
 		"an HTTP proxy":   {proxyOpen, []string{"HTTP/1.1 400 Bad Request\r\n\r\n"}, classify.EndpointMalformedResponse, ""},
 		"other method":    {proxyOpen, []string{"\x05\x02"}, classify.EndpointMalformedResponse, ""},
-		"HTTP to a login": {proxyLogin, []string{"\x05\x02", "HT"}, classify.EndpointMalformedResponse, ""},
+		"HTTP to a login": {loginURL, []string{"\x05\x02", "HT"}, classify.EndpointMalformedResponse, ""},
 		"SOCKS 4 reply":   {proxyOpen, []string{"\x05\x00", "\x04\x00\x00\x01"}, classify.EndpointMalformedResponse, ""},
 		"strange address": {proxyOpen, []string{"\x05\x00", "\x05\x00\x00\x09"}, classify.EndpointMalformedResponse, ""},
 	} {
@@ -153,7 +153,7 @@ func FuzzSOCKS(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answer []byte, target string) {
 		closed := false
 		c := &recorded{silent{&closed}, bytes.NewReader(answer)}
-		got, err := SOCKS(t.Context(), c, mustURL(t, proxyLogin), target, time.Second)
+		got, err := SOCKS(t.Context(), c, mustURL(t, loginURL), target, time.Second)
 		if (got == nil) != (err != nil) || closed != (err != nil) {
 			t.Fatalf("%v, closed %v: %v", got, closed, err)
 		}

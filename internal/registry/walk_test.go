@@ -179,7 +179,7 @@ func TestManifest(t *testing.T) {
 		{"foreign layer", sum(foreign), reply(200, nil, foreign), OutcomeHeld, []classify.Cause{classify.EndpointForeignLayerURL}, true},
 		{"argument", "sha256:x", nil, OutcomeInconclusive, nil, false},
 	} {
-		r, m := newWalk(t, image).Manifest(t.Context(), tt.rt, tt.digest)
+		r, m := newWalk(t, image).Manifest(t.Context(), tt.rt, tt.digest, "")
 		assert.Equal(t, tt.outcome, r.Outcome, tt.name)
 		assert.Equal(t, tt.causes, causes(r.Findings()), tt.name)
 		require.Equal(t, tt.usable, m != nil, tt.name)
@@ -235,7 +235,7 @@ func TestAuthorizationStaysAtHome(t *testing.T) {
 		next := w.Follow(t.Context(), rt, r, d, Whole)
 		assert.Equal(t, home, next.Credentialed, target)
 		assert.Equal(t, 2, next.Hop)
-		if !home && KeepsAuthorization(w.Origin(), r.Redirect()) {
+		if !home && keepsAuthorization(w.Origin(), r.Redirect()) {
 			assert.Equal(t, "credential withheld: after a redirect", next.Inconclusive, target)
 		} else {
 			assert.Equal(t, OutcomeFailed, next.Outcome, target)
@@ -350,7 +350,7 @@ func FuzzParseLocation(f *testing.F) {
 	}
 	asked := &url.URL{Scheme: "https", Host: "registry.corp.test", Path: "/v2/x"}
 	f.Fuzz(func(t *testing.T, s string) {
-		u, err := parseLocation(asked, []string{s})
+		u, err := parseLocation(asked, s)
 		if err != nil {
 			return
 		}

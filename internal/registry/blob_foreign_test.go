@@ -2,6 +2,7 @@ package registry
 
 import (
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,7 +15,7 @@ func TestForeignLayer(t *testing.T) {
 	t.Parallel()
 	body := `{"schemaVersion":2,"config":{"digest":"` + sum("{}") + `","size":2},"layers":[{"digest":"` + sum("layer") + `","size":5,"urls":["https://mcr.example.test/l?sig=secret","ftp://x/y"]}]}`
 	w := newWalk(t, image)
-	_, m := w.Manifest(t.Context(), reply(200, header{"Content-Type": typeOCIManifest}, body), sum(body))
+	_, m := w.Manifest(t.Context(), reply(200, header{"Content-Type": typeOCIManifest}, body), sum(body), "")
 	require.NotNil(t, m)
 	d := m.Layers[0]
 	assert.Equal(t, []string{"https://mcr.example.test/l"}, d.URLs)
@@ -34,18 +35,18 @@ func TestForeignLayer(t *testing.T) {
 
 	// What sends each runtime on, at the first and at the last place.
 	two := d
-	two.foreign = append([]string{"https://first.example.test/l"}, d.foreign...)
+	two.foreign = append([]*url.URL{{Scheme: "https", Host: "first.example.test", Path: "/l"}}, d.foreign...)
 	for _, tt := range []struct {
-		way    Client
-		d      Descriptor
-		status int
-		want   Outcome
+		runtime Client
+		d       Descriptor
+		status  int
+		want    Outcome
 	}{
-		{Client{}, d, 404, OutcomeNotNeeded}, {Client{}, d, 403, OutcomeFailed}, {Client{}, two, 404, OutcomeNotNeeded}, {Client{}, two, 500, OutcomeFailed},
-		{Client{}, d, 404, OutcomeNotNeeded}, {Client{}, d, 401, OutcomeFailed},
-		{likeCRIO, d, 404, OutcomeFailed}, {likeCRIO, two, 404, OutcomeNotNeeded}, {likeCRIO, two, 403, OutcomeNotNeeded},
+		{containerd, d, 404, OutcomeNotNeeded}, {containerd, d, 403, OutcomeFailed}, {containerd, two, 404, OutcomeNotNeeded}, {containerd, two, 500, OutcomeFailed},
+		{containerd, d, 404, OutcomeNotNeeded}, {containerd, d, 401, OutcomeFailed},
+		{crio, d, 404, OutcomeFailed}, {crio, two, 404, OutcomeNotNeeded}, {crio, two, 403, OutcomeNotNeeded},
 	} {
-		w.Client = tt.way
+		w.Client = tt.runtime
 		u := tt.d.ForeignURLs()[0]
 		r = w.Foreign(t.Context(), reply(tt.status, header{"Www-Authenticate": "Basic realm=x"}, nil), u, tt.d, Whole)
 		assert.Equal(t, tt.want, r.Outcome, "%+v", tt)
@@ -54,7 +55,7 @@ func TestForeignLayer(t *testing.T) {
 		r = w.Follow(t.Context(), reply(tt.status, nil, nil), r, tt.d, Whole)
 		assert.Equal(t, tt.want, r.Outcome, "redirected, %+v", tt)
 	}
-	w.Client = Client{}
+	w.Client = containerd
 	r = w.Foreign(t.Context(), reply(200, nil, "other"), u, d, Whole)
 	assert.Equal(t, OutcomeFailed, r.Outcome, "wrong content is what the runtime takes")
 	assert.Equal(t, OutcomeInconclusive, w.Foreign(t.Context(), nil, nil, d, Whole).Outcome)

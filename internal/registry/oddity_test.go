@@ -21,27 +21,27 @@ func TestLint(t *testing.T) {
 		"https://registry.corp.test:443/token":                              nil,
 		"https://blobs.corp.test/docker/registry/v2/blobs/sha256/aa/aabb/x": nil,
 		"https://s3.eu.amazonaws.com/bucket//key":                           nil,
-		"http://auth.corp.test/token":                                       {lintPlain},
-		"http://registry.corp.test:443/token":                               {lintHTTPOn443},
-		"https://auth.corp.test:80/token":                                   {lintHTTPSOn80},
-		"https://registry.corp.test:8443/token":                             {lintPort},
-		"https://registry.corp.test//service/token":                         {lintSlashes},
-		"https://auth.corp.test/service/token/service/token":                {lintDoubledPath},
-		"https://registry.corp.test/v2/v2/team/app/blobs/x":                 {lintDoubledPath},
-		"https://harbor-core/service/token":                                 {lintInternalName},
-		"https://harbor.ns.svc.cluster.local/service/token":                 {lintInternalName},
-		"https://127.0.0.1:5001/auth":                                       {lintInternalName},
-		"https://null/service/token":                                        {lintPlaceholder},
+		"http://auth.corp.test/token":                                       {oddPlain},
+		"http://registry.corp.test:443/token":                               {oddHTTPOn443},
+		"https://auth.corp.test:80/token":                                   {oddHTTPSOn80},
+		"https://registry.corp.test:8443/token":                             {oddPort},
+		"https://registry.corp.test//service/token":                         {oddSlashes},
+		"https://auth.corp.test/service/token/service/token":                {oddDoubledPath},
+		"https://registry.corp.test/v2/v2/team/app/blobs/x":                 {oddDoubledPath},
+		"https://harbor-core/service/token":                                 {oddInternalName},
+		"https://harbor.ns.svc.cluster.local/service/token":                 {oddInternalName},
+		"https://127.0.0.1:5001/auth":                                       {oddInternalName},
+		"https://null/service/token":                                        {oddPlaceholder},
 		"https://${HOST}/token":                                             nil, // no URL
 	} {
 		u, err := url.Parse(to)
 		if err != nil {
 			continue
 		}
-		assert.Equal(t, want, lint(from, u), to)
+		assert.Equal(t, want, oddities(from, u), to)
 	}
 	// Where everything is internal, nothing stands out.
-	assert.Empty(t, lint(&url.URL{Scheme: "https", Host: "registry"}, &url.URL{Scheme: "https", Host: "auth"}))
+	assert.Empty(t, oddities(&url.URL{Scheme: "https", Host: "registry"}, &url.URL{Scheme: "https", Host: "auth"}))
 	for raw, want := range map[string]string{
 		"https://auth.corp.test:443:443/token": "its port stands twice",
 		"https://h:p/x":                        "its port is no number",
@@ -74,7 +74,7 @@ func TestLintedAddressesAreFindings(t *testing.T) {
 	r := w.Blob(t.Context(), reply(307, header{"Location": "https://minio.storage.svc:9000/x?sig=secret"}, nil), Descriptor{Digest: sum("x"), Size: 1}, Whole)
 	assert.Equal(t, OutcomeRedirect, r.Outcome)
 	require.Equal(t, []classify.Cause{classify.EndpointBadLocation}, causes(r.Findings()))
-	assert.Equal(t, lintInternalName, r.Findings()[0].Fact(classify.FactReason))
+	assert.Equal(t, oddInternalName, r.Findings()[0].Fact(classify.FactReason))
 	r = w.Blob(t.Context(), reply(307, header{"Location": "https://blobs.corp.test:443:443/x?sig=secret"}, nil), Descriptor{Digest: sum("x"), Size: 1}, Whole)
 	require.Equal(t, OutcomeFailed, r.Outcome)
 	assert.Contains(t, r.Findings()[0].Summary, "port stands twice")
@@ -106,7 +106,7 @@ func TestQuotaAndProduct(t *testing.T) {
 		"a registry":               {"Docker-Distribution-Api-Version", "registry/2.0", "Server", "nginx"},
 		"a proxy":                  {"Via", "1.1 x"},
 	} {
-		assert.Equal(t, want, product(h(kv...)))
+		assert.Equal(t, want, serverProduct(h(kv...)))
 	}
 	w := newWalk(t, image)
 	r := w.Resolve(t.Context(), reply(429, header{"Retry-After": "30", "Server": "nginx"}, nil), "GET")
@@ -121,7 +121,7 @@ func FuzzLint(f *testing.F) {
 		from, err := url.Parse(a)
 		to, err2 := url.Parse(b)
 		if err == nil && err2 == nil {
-			lint(from, to)
+			oddities(from, to)
 		}
 		if unusable(b) == "" {
 			t.Fatal("no reason")

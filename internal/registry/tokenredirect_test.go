@@ -77,7 +77,7 @@ func TestTokenRedirects(t *testing.T) {
 		"no Location":                   {answers: []string{"302 "}, want: []string{first}, err: "302"},
 		"304 is no redirect":            {answers: []string{"304 https://login.example.test/"}, want: []string{first}, err: "304"},
 		"user information":              {answers: []string{"302 https://joe:hunter2@login.example.test/"}, want: []string{first}, held: true},
-		"another scheme":                {answers: []string{"302 ftp://login.example.test/?s=s3cr3t"}, want: []string{first}, err: "neither https nor http"},
+		"another scheme":                {answers: []string{"302 ftp://login.example.test/?s=s3cr3t"}, want: []string{first}, err: "a scheme other than https and http"},
 		"no URL":                        {answers: []string{"302 https://[/?s=s3cr3t"}, want: []string{first}, err: "not a URL"},
 		"a huge one":                    {answers: []string{"302 /" + strings.Repeat("a", maxLocation)}, want: []string{first}, err: "longer than 16 KiB"},
 	} {
@@ -130,7 +130,7 @@ func TestTokenRedirectLoop(t *testing.T) {
 	var f classify.Finding
 	require.ErrorAs(t, res.Err, &f)
 	assert.Equal(t, classify.EndpointHTTPRedirectLoop, f.Cause)
-	assert.Len(t, seen, maxTokenRequests)
+	assert.Len(t, seen, MaxRequests)
 
 	in.Next = func(context.Context, *url.URL) (http.RoundTripper, error) { return nil, errStop }
 	assert.ErrorIs(t, FetchToken(t.Context(), rt, in).Err, errStop)
@@ -143,7 +143,6 @@ func FuzzTokenRedirect(f *testing.F) {
 	f.Add("http://auth.corp.test", uint16(308), true)
 	f.Add("https://AUTH.corp.test:0443/", uint16(301), false)
 	f.Fuzz(func(t *testing.T, location string, status uint16, get bool) {
-		way := map[bool]string{true: WayGet}[get]
 		n := 0
 		rt := roundTripFunc(func(r *http.Request) (*http.Response, error) {
 			if n++; n > 20 {
@@ -157,7 +156,7 @@ func FuzzTokenRedirect(f *testing.F) {
 			return resp, nil
 		})
 		FetchToken(t.Context(), rt, TokenRequest{
-			Challenge: Challenge{Realm: "https://auth.corp.test/token"}, Repository: "a", Credential: Credential{Username: "joe", Password: "hunter2"}, Way: way,
+			Challenge: Challenge{Realm: "https://auth.corp.test/token"}, Repository: "a", Credential: Credential{Username: "joe", Password: "hunter2"}, Way: map[bool]string{true: WayGet}[get],
 			Next: func(context.Context, *url.URL) (http.RoundTripper, error) { return rt, nil },
 		})
 	})

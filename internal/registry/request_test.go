@@ -14,13 +14,12 @@ func TestAuthorizationAfterAStranger(t *testing.T) {
 	t.Parallel()
 	d := Descriptor{Digest: sum("layer"), Size: 5}
 	for _, tt := range []struct {
-		way  Client
-		want [2]bool
-	}{{Client{}, [2]bool{true, true}}, {likeDocker, [2]bool{true, false}}, {likeCRIO, [2]bool{false, false}}} {
-		way, want := tt.way, tt.want
+		runtime Client
+		want    [2]bool
+	}{{containerd, [2]bool{true, true}}, {docker, [2]bool{true, false}}, {crio, [2]bool{false, false}}} {
 		for i, back := range []string{"https://registry.corp.test/v2/back", "https://registry.corp.test/back"} {
 			w := newWalk(t, image)
-			w.Client, w.Authorization = way, "Bearer s3cr3t"
+			w.Client, w.Authorization = tt.runtime, "Bearer s3cr3t"
 			seen := map[string]bool{}
 			rt := roundTrip(func(req *http.Request) (*http.Response, error) {
 				seen[req.URL.Host+req.URL.Path] = req.Header.Get("Authorization") != ""
@@ -37,8 +36,8 @@ func TestAuthorizationAfterAStranger(t *testing.T) {
 				r = w.Follow(t.Context(), rt, r, d, Whole)
 			}
 			assert.True(t, r.Complete)
-			assert.False(t, seen["blobs.example.test/x"], way)
-			assert.Equal(t, want[i], seen[strings.TrimPrefix(back, "https://")], "%s %s", way, back)
+			assert.False(t, seen["blobs.example.test/x"], tt.runtime.Name)
+			assert.Equal(t, tt.want[i], seen[strings.TrimPrefix(back, "https://")], "%s %s", tt.runtime.Name, back)
 		}
 	}
 }
@@ -48,19 +47,19 @@ func TestChallengeOfARedirectTarget(t *testing.T) {
 	t.Parallel()
 	d := Descriptor{Digest: sum("layer"), Size: 5}
 	for _, tt := range []struct {
-		way          Client
+		runtime      Client
 		challenge    string
 		inconclusive string
 	}{
-		{Client{}, `Bearer realm="https://auth.example.test/token"`, "credential withheld: after a redirect"},
-		{Client{}, `Basic realm="x"`, "credential withheld: after a redirect"},
-		{Client{}, `Negotiate`, ""},
-		{Client{}, "", ""},
-		{likeCRIO, `Bearer realm="https://auth.example.test/token"`, ""},
-		{likeDocker, `Bearer realm="https://auth.example.test/token"`, ""},
+		{containerd, `Bearer realm="https://auth.example.test/token"`, "credential withheld: after a redirect"},
+		{containerd, `Basic realm="x"`, "credential withheld: after a redirect"},
+		{containerd, `Negotiate`, ""},
+		{containerd, "", ""},
+		{crio, `Bearer realm="https://auth.example.test/token"`, ""},
+		{docker, `Bearer realm="https://auth.example.test/token"`, ""},
 	} {
 		w := newWalk(t, image)
-		w.Client = tt.way
+		w.Client = tt.runtime
 		rt := roundTrip(func(req *http.Request) (*http.Response, error) {
 			if req.URL.Host == "blobs.example.test" {
 				h := header{}
@@ -76,3 +75,17 @@ func TestChallengeOfARedirectTarget(t *testing.T) {
 		assert.Equal(t, tt.inconclusive == "", r.Outcome == OutcomeFailed, tt)
 	}
 }
+
+// How CRI-O and docker ask, in what the requests here depend on; the profiles of the
+// runtimes have the whole.
+var (
+	containerd = Client{}
+	crio       = Client{
+		Name: "CRI-O", Pings: true, Resolves: http.MethodGet, Token: WayGet, Returns: ReturnsNever,
+		IgnoresTargets: true, ForeignSettings: true, ResumesResets: true,
+	}
+	docker = Client{
+		Name: "the docker engine", Pings: true, Token: WayGet, Returns: ReturnsAPI,
+		IgnoresTargets: true, ForeignSettings: true, ResumesResets: true,
+	}
+)

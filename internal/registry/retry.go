@@ -8,8 +8,8 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 )
 
-// Retry is what a runtime does by itself after a request that failed, before the
-// failure shows. A walk here repeats nothing: this says how the pull differs.
+// Retry is what a runtime does by itself after a request that failed, before the failure
+// shows. A walk here repeats nothing: this says how the pull differs.
 type Retry struct {
 	// Requests is how many requests there are in all at most, the first included.
 	Requests int `json:"requests"`
@@ -17,8 +17,8 @@ type Retry struct {
 	// milliseconds; 0 = it asks again at once.
 	WaitMS int64  `json:"waitMs"`
 	What   string `json:"what"` // in a sentence
-	// Since is the release of the runtime that began with it, "2.1.0"; "" = older
-	// than any that is met.
+	// Since is the release of the runtime that began with it, "2.1.0"; "" = older than any
+	// that is met.
 	Since string `json:"since,omitempty"`
 }
 
@@ -30,15 +30,15 @@ type RetryRule struct {
 	Retry    Retry
 }
 
-// Retry returns what the runtime does after this report, at the last of its
-// sources; the zero Retry where it asks once.
+// Retry returns what the runtime does after this report, at the last of its sources; the
+// zero Retry where it asks once.
 func (c Client) Retry(r *Report) Retry {
 	if r == nil || r.Outcome != OutcomeFailed {
 		return Retry{}
 	}
 	for _, rule := range c.Retries {
 		switch {
-		case rule.Blobs && r.asked.kind != askBlob:
+		case rule.Blobs && r.spec.kind != kindBlob:
 		case rule.Statuses != nil && !slices.Contains(rule.Statuses, r.Status):
 		case rule.Broken && (r.Status != 0 || !slices.ContainsFunc(r.Found, func(f classify.Finding) bool { return slices.Contains(brokenOff, f.Cause) })):
 		default:
@@ -48,15 +48,15 @@ func (c Client) Retry(r *Report) Retry {
 	return Retry{}
 }
 
-// brokenOff are timeouts and connections that ended, of what can happen to a
-// request that gets no answer.
+// brokenOff are timeouts and connections that ended, of what can happen to a request that
+// gets no answer.
 var brokenOff = []classify.Cause{
 	classify.RouteConnectTimeout, classify.EndpointTLSHandshakeTimeout, classify.EndpointResponseHeaderTimeout, classify.EndpointReadTimeout,
 	classify.EndpointConnectionClosedEOF, classify.EndpointConnectionReset,
 }
 
-// Done reports whether a runtime of this release does it. An unknown one, "" or not of
-// the form 2.1.4, does: what it would do is told with its release.
+// Done reports whether a runtime of this release does it. An unknown one, "" or not of the
+// form 2.1.4, does: what it would do is told with its release.
 func (r Retry) Done(release string) bool {
 	number := strings.TrimPrefix(release, "v")
 	if i := strings.IndexFunc(number, func(c rune) bool { return c != '.' && (c < '0' || c > '9') }); i >= 0 {
