@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/dnscheck"
-	"github.com/pullwalk/pullwalk/internal/node"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/reach"
 )
@@ -95,30 +94,4 @@ func (h RuntimeHint) validate() error {
 		}
 	}
 	return nil
-}
-
-// vantage says who looked, before anything was asked.
-func vantage(v *node.View, settings dnscheck.Settings, labels map[string]string) Vantage {
-	out := Vantage{
-		HostName: v.HostName, NetworkNamespace: v.NetNS,
-		ResolverFile: settings.File, Proxy: v.ProxySource, Identity: "anonymous",
-	}
-	for _, ns := range settings.Nameservers {
-		out.Nameservers = append(out.Nameservers, ns.String())
-	}
-	switch {
-	case v.RootFiles != nil:
-		out.Roots = v.RootFiles.Files
-	case v.Roots != nil:
-		out.Roots = []string{"the caller's pool"}
-	}
-	if v.KnowsRuntime() {
-		out.Runtime, out.RuntimePID = v.Runtime.Name, v.Runtime.PID
-		out.RuntimeVersion, out.RuntimeGo = v.Runtime.Version, v.Runtime.GoVersion
-	}
-	for key, value := range labels {
-		out.Labels = append(out.Labels, Label{key, value})
-	}
-	slices.SortFunc(out.Labels, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
-	return out
 }

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/node"
 	"github.com/pullwalk/pullwalk/internal/pull"
-	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // The values of [Reported].Agrees.
@@ -39,15 +37,19 @@ func (e toldEvent) fails() bool {
 	return e.reading.Kind == classify.KindFailure && e.reading.Best.Severity == classify.SeverityFail
 }
 
-// toldOf keeps the events that are about the image.
-func (q *question) toldOf(v *node.View, images ...string) told {
-	t := told{node: q.opts.Node.Labels[LabelNode], sure: true} // a host name may be another than the cluster's
-	if t.node == "" {
-		t.node, t.sure = v.HostName, false
-	}
-	for _, e := range classify.EventsAbout(q.opts.Events, images...) {
-		e.Node = classify.Redact(e.Node, 256)
-		t.events = append(t.events, toldEvent{e, classify.Event(e.Reason, e.Message)})
+// events are what the cluster reported of any image.
+type events struct {
+	list []classify.EventRecord
+	node string // the node that this looks from; "" = not known
+	sure bool   // it is the cluster's own name for it
+}
+
+// about are the events about an image, whatever it is called.
+func (e events) about(images ...string) told {
+	t := told{node: e.node, sure: e.sure}
+	for _, one := range classify.EventsAbout(e.list, images...) {
+		one.Node = classify.Redact(one.Node, 256)
+		t.events = append(t.events, toldEvent{one, classify.Event(one.Reason, one.Message)})
 	}
 	return t
 }
@@ -124,23 +126,18 @@ func lastFailure(events []toldEvent) failure {
 	return out
 }
 
-// compare holds what the cluster reported against what the probes saw.
-func (q *question) compare(r *Result, ref registry.Reference, v *node.View) *Reported {
-	events := q.opts.Events
-	if len(events) == 0 {
-		return nil
-	}
-	q.mu.Lock()
-	images, t := []string{ref.String()}, q.reported[ref.String()]
-	q.mu.Unlock()
+// compare holds what the cluster reported against what the probes saw. t are the events
+// that name the image by its reference.
+func (e events) compare(r *Result, t told, now time.Time, rounds int) *Reported {
+	images := []string{r.Image.Reference}
 	if r.Image.Digest != "" {
 		images = append(images, r.Image.Registry+"/"+r.Image.Repository+"@"+r.Image.Digest)
 	}
-	if len(t.events) < len(events) { // some may name the image by its digest
-		t = q.toldOf(v, images...)
+	if len(t.events) < len(e.list) { // some may name the image by its digest
+		t = e.about(images...)
 	}
-	out := &Reported{Events: len(events), Unrelated: len(events) - len(t.events), Agrees: agreesUnknown}
-	out.history(events, images)
+	out := &Reported{Events: len(e.list), Unrelated: len(e.list) - len(t.events), Agrees: agreesUnknown}
+	out.history(e.list, images)
 	heard, other := t.heard()
 	last := lastFailure(heard)
 	if last.reading.Kind == "" {
@@ -148,15 +145,11 @@ func (q *question) compare(r *Result, ref registry.Reference, v *node.View) *Rep
 		return out
 	}
 	out.Reading, out.Message, out.Node = last.reading, classify.Redact(last.Message, 500), last.Node
-	now := time.Now()
-	if v.Now != nil {
-		now = v.Now()
-	}
 	out.times(last.EventRecord, now)
 	var note string
 	out.Agrees, note = r.agreement(last)
 	if out.Agrees == agreesNo {
-		note = joined(append([]string{note}, out.explanations(r, last, q.opts.Rounds)...))
+		note = joined(append([]string{note}, out.explanations(r, last, rounds)...))
 	}
 	if other {
 		// Two nodes may fail alike or not: neither says anything of the other.
@@ -388,4 +381,22 @@ func (r *Result) reported() []string {
 		out = append(out, fmt.Sprintf("no proof: %d starts used a copy on the node", p.CachedStarts))
 	}
 	return out
+}
+
+// compareSandbox holds an event about the sandbox image against what was seen of it.
+func (r *Result) compareSandbox() {
+	p, s := r.Reported, r.Sandbox
+	if p == nil || p.Reading.Best.Operation != classify.OperationSandboxImage {
+		return
+	}
+	p.Agrees, p.Note = "unknown", "the event is about the sandbox image"
+	switch {
+	case s.Primary != nil && related(p.Reading.Best.Cause, s.Primary.Cause):
+		p.Agrees, p.Note = "yes", ""
+	case s.Verdict == StatusSkipped:
+		p.Note += ", which was not walked: " + s.Reason
+	case s.Primary != nil || pull.Passes(s.Verdict):
+		p.Agrees = "no"
+		p.Note += ": repaired or intermittent since, another node, or the text names a consequence"
+	}
 }

@@ -1,15 +1,17 @@
 package pullwalk
 
 import (
-	"context"
+	"cmp"
 	"fmt"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/endpoints"
 	"github.com/pullwalk/pullwalk/internal/engine"
 	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/node"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/reach"
@@ -53,38 +55,15 @@ func sourceOf(s judge.Source, image string) Source {
 	return out
 }
 
-// answer looks, and says what was seen.
-func (q *question) answer(ctx context.Context) ([]*Result, error) {
-	started := time.Now()
-	call, err := engine.Look(ctx, q.refs, q.engine())
-	if err != nil {
-		return nil, err
-	}
-	results := make([]*Result, len(q.refs))
-	for i, ref := range q.refs {
-		r := q.result(call, ref, call.Images[i])
-		r.Started, r.ElapsedMS = started.UTC(), call.Images[i].Elapsed.Milliseconds()
-		r.Reported = q.compare(r, ref, call.View)
-		results[i] = r
-	}
-	if call.Sandbox != nil {
-		sandbox, walked := q.sandbox(call)
-		for _, r := range results {
-			r.joinSandbox(sandbox, walked)
-		}
-	}
-	return results, nil
-}
-
-// result says what was seen of an image and what it amounts to.
-func (q *question) result(call *engine.Call, ref registry.Reference, img engine.Image) *Result {
-	if q.opts.judging != nil {
-		q.opts.judging(img.Log)
+// resultOf says what was seen of an image and what it amounts to.
+func resultOf(call *engine.Call, img engine.Image, ref registry.Reference, o *Options, platform registry.Platform) *Result {
+	if o.judging != nil {
+		o.judging(img.Log)
 	}
 	j := judge.Judge(img.Log)
 	r := &Result{
-		Schema: Schema, Pull: q.opts.Pull, ManifestRequests: img.ManifestRequests, Image: q.imageRef(ref),
-		Vantage: vantage(call.View, call.Settings, q.opts.Node.Labels),
+		Schema: Schema, Pull: o.Pull, ManifestRequests: img.ManifestRequests, Image: imageRef(ref, platform),
+		Vantage: vantage(call.View, call.Settings, o.Node.Labels),
 	}
 	if id := img.Identity; id.Source != "" {
 		r.Vantage.Identity = id.Source
@@ -107,21 +86,21 @@ func (q *question) result(call *engine.Call, ref registry.Reference, img engine.
 }
 
 // imageRef is the image as the runtime reads it, before anything was asked.
-func (q *question) imageRef(ref registry.Reference) ImageRef {
+func imageRef(ref registry.Reference, platform registry.Platform) ImageRef {
 	return ImageRef{
 		Given: ref.Given, Reference: ref.String(), Registry: ref.Registry, Repository: ref.Repository,
-		Tag: ref.Tag, Digest: ref.Digest, Platform: q.platform.String(),
+		Tag: ref.Tag, Digest: ref.Digest, Platform: platform.String(),
 	}
 }
 
-// sandbox says what became of the sandbox image; the result is nil if it was not walked.
-func (q *question) sandbox(call *engine.Call) (*Sandbox, *Result) {
+// sandboxOf says what became of the sandbox image; the result is nil if it was not walked.
+func sandboxOf(call *engine.Call, o *Options, platform registry.Platform) (*Sandbox, *Result) {
 	s := call.Sandbox
 	out := &Sandbox{Image: s.Image, File: s.File, Verdict: s.Verdict, Reason: s.Reason, Primary: s.Primary}
 	if s.Seen == nil {
 		return out, nil
 	}
-	r := q.result(call, s.Reference, *s.Seen)
+	r := resultOf(call, *s.Seen, s.Reference, o, platform)
 	r.ElapsedMS = s.Seen.Elapsed.Milliseconds()
 	out.Verdict, out.Reason, out.Primary, out.Identity, out.Sources = r.Verdict, r.Inconclusive, r.Primary, r.Vantage.Identity, r.Sources
 	if r.Verdict == StatusFailed && s.StoredErr != nil {
@@ -167,6 +146,61 @@ func (r *Result) joinSandbox(s *Sandbox, walked *Result) {
 func decisionsOf(r *Result) (out []judge.Decision) {
 	for _, d := range r.Decisions {
 		out = append(out, judge.Decision(d))
+	}
+	return out
+}
+
+// vantage says who looked, before anything was asked.
+func vantage(v *node.View, settings dnscheck.Settings, labels map[string]string) Vantage {
+	out := Vantage{
+		HostName: v.HostName, NetworkNamespace: v.NetNS,
+		ResolverFile: settings.File, Proxy: v.ProxySource, Identity: "anonymous",
+	}
+	for _, ns := range settings.Nameservers {
+		out.Nameservers = append(out.Nameservers, ns.String())
+	}
+	switch {
+	case v.RootFiles != nil:
+		out.Roots = v.RootFiles.Files
+	case v.Roots != nil:
+		out.Roots = []string{"the caller's pool"}
+	}
+	if v.KnowsRuntime() {
+		out.Runtime, out.RuntimePID = v.Runtime.Name, v.Runtime.PID
+		out.RuntimeVersion, out.RuntimeGo = v.Runtime.Version, v.Runtime.GoVersion
+	}
+	for key, value := range labels {
+		out.Labels = append(out.Labels, Label{key, value})
+	}
+	slices.SortFunc(out.Labels, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// handEdits lists what was changed by hand and took part in the pull that served
+// served, the nameservers' routes with it.
+func handEdits(sources []Source, served int) []string {
+	var out []string
+	add := func(edit string) {
+		if !slices.Contains(out, edit) {
+			out = append(out, edit)
+		}
+	}
+	for i, s := range sources {
+		for _, e := range s.Endpoints {
+			if i != served && e.Scheme != pull.SchemeDNS || len(e.Roles) == 1 && e.Roles[0] == endpoints.RoleExpected {
+				continue
+			}
+			for _, st := range e.Steps {
+				for _, f := range st.Findings {
+					switch f.Cause {
+					case classify.DNSHostsOverride:
+						add(fmt.Sprintf("%s: entry for %s", cmp.Or(f.Fact(classify.FactFile), "hosts file"), e.Host))
+					case classify.NodeHandEdit:
+						add(e.HostPort() + ": " + f.Summary)
+					}
+				}
+			}
+		}
 	}
 	return out
 }
