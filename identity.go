@@ -70,7 +70,7 @@ func (s *source) authorize(ctx context.Context, reg *endpoint, w *registry.Walk)
 // said is what may be told of a credential that was tried.
 func (s *source) said(c tlsauth.Offer) tlsauth.CredentialInfo {
 	if s.known != nil {
-		return s.known.Credential
+		return tlsauth.CredentialInfo(s.known.Credential)
 	}
 	return c.Info
 }
@@ -345,7 +345,7 @@ func (s *source) judge(ch registry.Challenge, c tlsauth.Offer, res registry.Toke
 	if res.HasToken && res.ForUser { // a token alone may be an anonymous one, in answer to a wrong password
 		info = c.Accepted()
 	}
-	rep := registry.JudgeToken(ch, info, res, s.ref.Repository)
+	rep := registry.JudgeToken(ch, registry.CredentialInfo(info), res, s.ref.Repository)
 	return pull.StatusOf(pull.Step{ID: StepToken, Access: rep}, rep.TokenIssued, rep.Inconclusive, rep.Findings())
 }
 
@@ -366,7 +366,7 @@ func (s *source) basic(reg *endpoint, w *registry.Walk, first *registry.Report, 
 			return false
 		}
 		w.Authorization = secretOf(c).Basic()
-		s.known = registry.JudgeToken(ch, c.Info, registry.TokenResult{}, s.ref.Repository)
+		s.known = registry.JudgeToken(ch, registry.CredentialInfo(c.Info), registry.TokenResult{}, s.ref.Repository)
 		s.auth = newBearer(w.Authorization)
 		reg.record(pull.Step{ID: StepToken, Status: StatusSkipped, Reason: "the registry asks for Basic: no token is fetched"}, index)
 		return true

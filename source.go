@@ -15,7 +15,6 @@ import (
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
-	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
 // source is one registry that the runtime would ask, under diagnosis.
@@ -26,7 +25,7 @@ type source struct {
 	tls tlsSettings
 	// known is what was learnt of the credential that is being tried; nil = none
 	// is. Only authorize and what it calls touch it.
-	known *tlsauth.AccessReport
+	known *registry.Access
 	// ownLogin says that the credential comes from the runtime's own files. Only
 	// authorize and what it calls touch it.
 	ownLogin bool
