@@ -319,8 +319,11 @@ func (w *walk) add(t taken) {
 	if s.Status == pull.StatusInconclusive && s.Reason != "" {
 		w.m.unknown(s.Reason)
 	}
-	trusts := w.trusts(s.Request)
-	for _, f := range s.Findings {
+	trusts, found := w.trusts(s.Request), s.Findings
+	if s.ID == pull.StepChallenge { // a token server that looks wrong
+		found = s.Request.Found
+	}
+	for _, f := range found {
 		if f.Endpoint == t.at.HostPort() {
 			f.Endpoint = shown(t.at)
 		}
