@@ -16,7 +16,8 @@ type lexicon struct {
 	width int        // columns in use, at most 64
 	next  []uint16   // state<<columnBits + column -> state, with hasFound
 	found [][]uint16
-	ids   map[string]uint16
+	words []string
+	slots [2048]uint16 // hash of a word -> its number + 1
 }
 
 const (
@@ -33,6 +34,8 @@ const maxWords = 768
 
 func (s *wordSet) has(id uint16) bool { return s[id/64]&(1<<(id%64)) != 0 }
 
+func (s *wordSet) add(id uint16) { s[id/64] |= 1 << (id % 64) }
+
 func (s *wordSet) len() int {
 	n := 0
 	for _, w := range s {
@@ -42,7 +45,7 @@ func (s *wordSet) len() int {
 }
 
 func newLexicon(words []string) *lexicon {
-	l := &lexicon{ids: map[string]uint16{}, width: 1}
+	l := &lexicon{width: 1}
 	slices.Sort(words)
 	words = slices.Compact(words)
 	for len(words) > 0 && words[0] == "" {
@@ -74,10 +77,33 @@ func newLexicon(words []string) *lexicon {
 			state = l.next[at]
 		}
 		l.found[state] = append(l.found[state], uint16(i))
-		l.ids[w] = uint16(i)
+		slot := slotOf(w)
+		for l.slots[slot] != 0 {
+			slot = (slot + 1) % uint(len(l.slots))
+		}
+		l.slots[slot] = uint16(i) + 1
 	}
+	l.words = words
 	l.link()
 	return l
+}
+
+// slotOf is a hash that is good enough for a few hundred phrases of English.
+func slotOf(w string) uint {
+	if len(w) < 3 {
+		return uint(len(w))
+	}
+	return (uint(len(w))*37 ^ uint(w[0])<<2 ^ uint(w[2])<<6 ^ uint(w[len(w)/2])<<4 ^ uint(w[len(w)-3])) % uint(len(lexicon{}.slots))
+}
+
+// id returns the number of a word, noWord if it is in no table.
+func (l *lexicon) id(w string) uint16 {
+	for slot := slotOf(w); l.slots[slot] != 0; slot = (slot + 1) % uint(len(l.slots)) {
+		if id := l.slots[slot] - 1; l.words[id] == w {
+			return id
+		}
+	}
+	return noWord
 }
 
 func (l *lexicon) addState() {
@@ -123,7 +149,7 @@ func (l *lexicon) scan(text string, set *wordSet) {
 		state = next[int(state&stateMask)<<columnBits+int(l.class[text[i]])]
 		if state&hasFound != 0 {
 			for _, id := range l.found[state&stateMask] {
-				set[id/64] |= 1 << (id % 64)
+				set.add(id)
 			}
 		}
 	}
@@ -145,7 +171,7 @@ func (l *lexicon) scanLower(text string, set *wordSet) string {
 		lower[i] = lowered[c]
 		if state&hasFound != 0 {
 			for _, id := range l.found[state&stateMask] {
-				set[id/64] |= 1 << (id % 64)
+				set.add(id)
 			}
 		}
 	}
