@@ -17,9 +17,8 @@ import (
 	"github.com/pullwalk/pullwalk/reach"
 )
 
-// Check is a rung of the caller's own: something that this company's pulls need
-// and that nobody else knows of. It stands in the ladder of an endpoint like one of
-// ours: it starts as soon as what it needs holds, beside everything else, is blocked
+// Check is a step of the caller's own: something that the caller's pulls need and
+// that nobody else knows of. It stands among the steps of an endpoint like one of ours: it starts as soon as what it needs holds, beside everything else, is blocked
 // by what it needs, and a pull with a failed Check has failed.
 //
 // What a runtime would do is decided without it: a Check that fails at a mirror

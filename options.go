@@ -55,7 +55,7 @@ type Options struct {
 	// grant this identity; two or three token requests more, without side effect.
 	AuditRights bool
 
-	// Checks are rungs of the caller's own, at most 64. They are read until Diagnose
+	// Checks are steps of the caller's own, at most 64. They are read until Diagnose
 	// returns.
 	Checks []Check
 
