@@ -22,7 +22,7 @@ import (
 func stepOf(s pull.Step, hostPort, image string) Step {
 	out := Step{
 		ID: s.ID, Subject: s.Subject, Layer: s.Layer, Status: s.Status, Addr: s.Addr, BlockedBy: s.BlockedBy, Reason: s.Reason,
-		Retry: (*endpoints.Retry)(s.Retry), ElapsedMS: s.ElapsedMS, Findings: s.Findings, Access: s.Access,
+		Retry: (*endpoints.Retry)(s.Retry), ElapsedMS: s.ElapsedMS, Findings: s.Findings, Access: accessOf(s.Access),
 		Endpoint: hostPort, Image: image,
 	}
 	if s.Request != nil {
@@ -38,6 +38,22 @@ func stepOf(s pull.Step, hostPort, image string) Step {
 	}
 	for _, r := range s.Rounds {
 		out.Rounds = append(out.Rounds, Round(r))
+	}
+	return out
+}
+
+// accessOf is what a token exchange showed, as it stands in the result.
+func accessOf(a *registry.Access) *tlsauth.AccessReport {
+	if a == nil {
+		return nil
+	}
+	out := &tlsauth.AccessReport{
+		Registry: a.Registry, Repository: a.Repository, Challenge: a.Challenge, Credential: tlsauth.CredentialInfo(a.Credential),
+		TokenIssued: a.TokenIssued, ExpiresInMS: a.ExpiresInMS, Granted: a.Granted, ClockSkewMS: a.ClockSkewMS,
+		Read: a.Read, Inconclusive: a.Inconclusive, ElapsedMS: a.ElapsedMS,
+	}
+	for _, t := range a.Attempts {
+		out.Attempts = append(out.Attempts, tlsauth.TokenAttempt(t))
 	}
 	return out
 }

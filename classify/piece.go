@@ -1,6 +1,9 @@
 package classify
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // piece is one attempt's text, prepared for the readers.
 type piece struct {
@@ -26,6 +29,9 @@ func (p *piece) read(text string) {
 
 // matchBehind is match for what stands at from or later.
 func (p *piece) matchBehind(t *table, from int) (phrase, bool) {
+	if !p.words.anyOf(&t.any) {
+		return phrase{}, false
+	}
 	for i, id := range t.first {
 		if p.words.has(id) && (t.also[i] == noWord || p.words.has(t.also[i])) && strings.Contains(p.lower[from:], t.phrases[i].words) {
 			return t.phrases[i], true
@@ -44,8 +50,8 @@ func (w phrase) hit() hit {
 
 // has reports whether a fixed string of the lexicon is in the text.
 func (p *piece) has(word string) bool {
-	id, ok := theLexicon().ids[word]
-	if !ok {
+	id := theLexicon().id(word)
+	if id == noWord {
 		return strings.Contains(p.lower, word)
 	}
 	return p.words.has(id)
@@ -77,7 +83,7 @@ func (h hit) finding() Finding {
 	sc := scene{operation: h.operation, endpoint: h.endpoint, address: h.address}
 	f := sc.finding(h.cause, h.facts...)
 	f.Certainty, f.Alternatives = CertaintyPossible, h.alternatives
-	if h.cause == IdentityPullSecretMissing {
+	if h.cause == IdentityPullSecretMissing || h.cause == NodeRuntimeConfigIgnored {
 		f.Severity = SeverityWarn // the pull goes on without it
 	}
 	return f
@@ -87,12 +93,19 @@ func (h hit) finding() Finding {
 // stage explains a warning.
 func (h hit) rank() int {
 	switch {
-	case h.cause == IdentityPullSecretMissing:
+	case h.cause == IdentityPullSecretMissing || h.cause == NodeRuntimeConfigIgnored:
 		return 1
 	case LayerOf(h.cause) == LayerUnknown:
 		return 2
 	}
 	return 3
+}
+
+// offer adds another reading.
+func (h *hit) offer(c Cause) {
+	if h.cause != c && !slices.Contains(h.alternatives, c) {
+		h.alternatives = append(slices.Clip(h.alternatives), c)
+	}
 }
 
 // knows counts what a hit says besides its cause. Of two lines about the same
@@ -134,18 +147,10 @@ func (p *piece) index(word string) int {
 // not. It looks at the last 32 URLs.
 func (p *piece) lastRequest() (request, bool) {
 	text := p.s
-	var at [32]int // of the last URLs
-	n := 0
-	for from := 0; ; n++ {
-		i := strings.Index(text[from:], "://")
-		if i < 0 {
+	for i, n := len(text), 0; n < 32; n++ {
+		if i = strings.LastIndex(text[:i], "://"); i < 0 {
 			break
 		}
-		at[n%len(at)] = from + i
-		from += i + len("://")
-	}
-	for k := n - 1; k >= max(0, n-len(at)); k-- {
-		i := at[k%len(at)]
 		start := i - len("https")
 		if !strings.HasSuffix(text[:i], "https") {
 			if start++; !strings.HasSuffix(text[:i], "http") {

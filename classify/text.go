@@ -39,13 +39,20 @@ func Text(message string) Reading {
 		var outer piece
 		outer.read(record)
 		reading.Image = orElse(reading.Image, outer.image())
-		best.take(readRecord(&outer, room))
+		best = fuller(best, readRecord(&outer, room))
 		for i := range words {
 			words[i] |= outer.words[i]
 		}
 	}
 	if len(best.hits) > 0 {
-		reading.Kind, reading.Attempts = KindFailure, make([]Finding, len(best.hits))
+		reading.Kind = KindFailure
+		store := new(struct { // one allocation for what most texts give
+			attempts [1]Finding
+			probes   [1]string
+		})
+		if reading.Attempts = store.attempts[:]; len(best.hits) > 1 {
+			reading.Attempts = make([]Finding, len(best.hits))
+		}
 		for i := range best.hits {
 			if pauseImage(reading.Image) {
 				best.hits[i].operation = OperationSandboxImage
@@ -53,7 +60,7 @@ func Text(message string) Reading {
 			reading.Attempts[i] = best.hits[i].finding()
 		}
 		reading.Best = reading.Attempts[best.top]
-		reading.Decide = decide(best.hits[best.top], reading.Image)
+		reading.Decide = decide(best.hits[best.top], reading.Image, store.probes[:0])
 		return reading
 	}
 	reading.Kind, reading.Cached = quietKind(&words)
@@ -74,6 +81,9 @@ type attemptSet struct {
 // readRecord reads one line, with all attempts that it joins. It appends them to
 // hits, which is empty.
 func readRecord(outer *piece, hits []hit) attemptSet {
+	if outer.words.anyOf(otherTable()) && !outer.words.anyOf(pullTable()) {
+		return attemptSet{} // a probe, a volume, the pod's network
+	}
 	one := [1]attempt{{text: outer.s}}
 	attempts := one[:]
 	if outer.words.anyOf(joinTable()) {
@@ -87,12 +97,14 @@ func readRecord(outer *piece, hits []hit) attemptSet {
 			hits = append(hits, h)
 		}
 	}
-	if len(hits) <= 1 && (len(hits) == 0 || hits[0].order > orderLookup) && strings.IndexByte(outer.s, '\n') >= 60 {
+	if len(hits) <= 1 && strings.IndexByte(outer.s, '\n') >= 60 {
 		// A window may have cut lines inside of a word; then the words that are
 		// whole again are the surer ones.
 		var joined piece
 		joined.read(strings.ReplaceAll(outer.s, "\n", ""))
-		if h, ok := readAttempt(attempt{text: joined.s}, &joined); ok && (len(hits) == 0 || h.order < hits[0].order) {
+		gained := joined.words.len() > outer.words.len()
+		if h, ok := readAttempt(attempt{text: joined.s}, &joined); ok && (len(hits) == 0 || gained && h.order <= hits[0].order ||
+			h.order < hits[0].order && h.cause != EndpointProxyRefusedConnect) {
 			hits = []hit{h}
 		}
 	}
@@ -102,22 +114,23 @@ func readRecord(outer *piece, hits []hit) attemptSet {
 	return attemptSet{hits, bestAttempt(hits)}
 }
 
-// take keeps o if it explains more than what was read before.
-func (s *attemptSet) take(o attemptSet) {
-	if len(o.hits) == 0 || len(s.hits) == 0 {
-		if len(o.hits) > 0 {
-			*s = o
-		}
-		return
+// fuller returns o if it explains more than s, what was read before.
+func fuller(s, o attemptSet) attemptSet {
+	switch {
+	case len(o.hits) == 0:
+		return s
+	case len(s.hits) == 0:
+		return o
 	}
 	best, top := &s.hits[s.top], &o.hits[o.top]
 	switch {
 	case top.rank() > best.rank(), top.cause == best.cause && top.knows() > best.knows():
-		*s = o
+		return o
 	case top.rank() == best.rank() && top.cause != best.cause && LayerOf(top.cause) == LayerOf(best.cause) &&
 		len(best.alternatives) < 4 && !slices.Contains(best.alternatives, top.cause):
 		best.alternatives = append(slices.Clip(best.alternatives), top.cause) // another line says so
 	}
+	return s
 }
 
 // Event reads an event of the cluster. The reason tells what the message is
@@ -155,7 +168,7 @@ func Event(reason, message string) Reading {
 var pullReasons = []string{
 	"", "Failed", "ErrImagePull", "ImagePullBackOff", "BackOff", "InspectFailed", "ImageInspectError", "InvalidImageName",
 	"RegistryUnavailable", "SignatureValidationFailed", "FailedToRetrieveImagePullSecret", "Pulled", "Pulling", "ErrImageNeverPull",
-	"FreeDiskSpaceFailed", "ImageGCFailed",
+	"FreeDiskSpaceFailed", "ImageGCFailed", "EgressBlocked",
 }
 
 // reasonCauses are the reasons that name a fault whatever their message says.
@@ -207,7 +220,7 @@ func chooseAttempt(hits []hit) int {
 // quietKind reads texts without a failure.
 func quietKind(words *wordSet) (Kind, bool) {
 	l := theLexicon()
-	has := func(w string) bool { return words.has(l.ids[w]) }
+	has := func(w string) bool { return words.has(l.id(w)) }
 	switch {
 	case has("already present on machine"):
 		return KindOK, true
@@ -227,51 +240,7 @@ func quietKind(words *wordSet) (Kind, bool) {
 func speaksOfPull(message string) bool {
 	var words wordSet
 	theLexicon().scan(message[:min(len(message), maxText)], &words)
-	return words.anyOf(pullTable())
-}
-
-// decide names the probes that would settle what a text can only suggest.
-func decide(h hit, image string) []string {
-	host := h.endpoint
-	if host == "" {
-		host = imageHost(image)
-	}
-	layer := LayerOf(h.cause)
-	if host == "" || layer == LayerNode {
-		return nil
-	}
-	bare := host
-	if hasPort(host) {
-		bare = strings.Trim(host[:strings.LastIndexByte(host, ':')], "[]")
-	}
-	switch {
-	case layer == LayerDNS:
-		return []string{"dns@" + host}
-	case h.cause == RouteConnectWaitTimeout || h.cause == UnknownRequestDeadlineNoStage || h.cause == UnknownCanceledNoCause:
-		return []string{"dns@" + bare, probeAt("connect@", orElse(h.address, host)), probeAt("tls@", host), "request@" + host}
-	case layer == LayerRoute || h.cause == EndpointConnectionRefused || h.cause == EndpointProxyUnreachable:
-		return []string{probeAt("connect@", orElse(h.address, host))}
-	case layer == LayerTLS || h.cause == EndpointTLSHandshakeTimeout || h.cause == EndpointConnectionReset || h.cause == EndpointConnectionClosedEOF:
-		return []string{probeAt("tls@", host)}
-	case layer == LayerUnknown:
-		return nil
-	case slices.Contains(h.alternatives, EndpointSourceAddressDenied) || h.cause == EndpointSourceAddressDenied:
-		// Whether the name leads to a private endpoint decides between an
-		// identity and a network rule.
-		return []string{"request@" + host, "dns@" + bare}
-	}
-	return []string{"request@" + host}
-}
-
-// probeAt names a probe of a port, HTTPS's own if host has none.
-func probeAt(probe, host string) string {
-	switch {
-	case hasPort(host):
-		return probe + host
-	case strings.IndexByte(host, ':') >= 0:
-		return probe + joinPort(host, "443")
-	}
-	return probe + host + ":443"
+	return words.anyOf(pullTable()) || words.has(theLexicon().id("curl: ("))
 }
 
 // readAttempt reads one attempt. outer is the record that it stood in.
@@ -294,7 +263,8 @@ func readAttempt(a attempt, outer *piece) (hit, bool) {
 	} else if h.operation == "" {
 		h.operation = p.operation(a.context)
 	}
-	p.hidden(&h)
+	p.hidden(&h, a)
+	p.realm(&h)
 	if h.mirror && p.hasReq && p.req.mirror() && (h.cause == ImageNotFound || h.cause == ImageManifestUnknown) {
 		h.cause, h.alternatives = RegistryMirrorMiss, []Cause{h.cause}
 	}
@@ -302,17 +272,38 @@ func readAttempt(a attempt, outer *piece) (hit, bool) {
 }
 
 // hidden adds what a text cannot show although it may be the cause.
-func (p *piece) hidden(h *hit) {
+func (p *piece) hidden(h *hit, a attempt) {
 	switch layer := LayerOf(h.cause); {
-	case p.hasReq && p.req.mirror() && (layer == LayerDNS || layer == LayerRoute || layer == LayerEndpoint || layer == LayerTLS):
+	case (a.cut || p.hasReq && p.req.mirror()) && (layer == LayerDNS || layer == LayerRoute || layer == LayerEndpoint || layer == LayerTLS):
 		// Until containerd 2.0 a dead mirror hides what the registry said.
 		h.alternatives = append(h.alternatives, ImageNotFound, IdentityAccessDeniedOrMissing)
+	case layer == LayerImage || layer == LayerIdentity:
+		if p.has("upstream") || p.has("cache rule") || p.has("proxy cache") || p.has("remote repository") {
+			h.offer(RegistryUpstreamFailed)
+			if layer == LayerImage {
+				h.offer(RegistryMirrorMiss)
+			}
+		}
 	case h.cause != DNSNXDOMAIN && h.cause != TLSUnknownAuthority:
 	case p.has("failed to do request: ") && p.req.operation() == OperationResolveManifest:
 		// containerd only logs that it cannot read a hosts.toml, and goes to
 		// the registry itself instead of the mirror, without its CA.
 		h.alternatives = append(h.alternatives, NodeRuntimeConfigIgnored)
 	}
+}
+
+// realm corrects what a realm that is no address led to: a name with a port in a
+// lookup, a scheme twice, two addresses in one.
+func (p *piece) realm(h *hit) {
+	if p.proxied() || h.operation != OperationFetchToken && (h.operation != OperationUnknown || p.hasReq) || LayerOf(h.cause) == LayerNode || h.cause == EndpointBadRealm {
+		return
+	}
+	if !(LayerOf(h.cause) == LayerDNS && (h.endpoint == "http" || h.endpoint == "https" || hasPort(h.endpoint) || strings.Count(h.endpoint, ":") > 1)) &&
+		!(p.hasReq && (containsAny(p.req.path, []string{"http://", "https://"}) || strings.Count(p.req.host, ":") > 1 && p.req.host[0] != '[')) {
+		return
+	}
+	h.alternatives = append([]Cause{h.cause}, h.alternatives...)
+	h.cause = EndpointBadRealm
 }
 
 // coarse gives the code that a text can show where the exact one needs more than
@@ -344,10 +335,7 @@ func (p *piece) core() (hit, bool) {
 	return hit{}, false
 }
 
-const (
-	readers     = 12
-	orderLookup = 1
-)
+const readers = 13
 
 // readBy asks one of the readers. They are called by name and not through a
 // table, so that p stays on the stack.
@@ -355,7 +343,7 @@ func (p *piece) readBy(order int) (hit, bool) {
 	switch order {
 	case 0:
 		return p.local()
-	case orderLookup:
+	case 1:
 		return p.lookup()
 	case 2:
 		return p.socket()
@@ -364,16 +352,18 @@ func (p *piece) readBy(order int) (hit, bool) {
 	case 4:
 		return p.handshake()
 	case 5:
-		return p.transport()
+		return p.curl()
 	case 6:
-		return p.answer()
+		return p.transport()
 	case 7:
-		return p.proxyPhrase()
+		return p.answer()
 	case 8:
-		return p.content()
+		return p.proxyPhrase()
 	case 9:
-		return p.identity()
+		return p.content()
 	case 10:
+		return p.identity()
+	case 11:
 		return p.secret()
 	}
 	return p.end()

@@ -16,8 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pullwalk/pullwalk/classify"
-	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // Bundles as they are found: large, full of repetitions, cut off, with anything
@@ -163,21 +161,6 @@ func FuzzPluginAnswer(f *testing.F) {
 	})
 }
 
-func FuzzLifetime(f *testing.F) {
-	f.Add(refresh(noon, noon.Add(time.Hour)))
-	f.Add("e30.eyJleHAiOjFlOTk5fQ.x")
-	f.Add("bnVsbA==")
-	f.Fuzz(func(t *testing.T, secret string) {
-		issued, expires := lifetime(secret)
-		for _, at := range []time.Time{issued, expires} {
-			if !at.IsZero() && (at.Year() < 2000 || at.Year() > 2200) {
-				t.Fatalf("a senseless time: %v", at)
-			}
-		}
-		_ = newOffer(registry.Credential{Password: secret}, CredentialInfo{}).Digest(nil)
-	})
-}
-
 func FuzzAnyForm(f *testing.F) {
 	root := issue(f, nil, "Corp Test Root", ca(nil))
 	f.Add(root.pem())
@@ -187,37 +170,6 @@ func FuzzAnyForm(f *testing.F) {
 		certs, isPEM := anyForm(data)
 		if isPEM && len(certs) == 0 {
 			t.Fatal("nothing cannot be in a form")
-		}
-	})
-}
-
-// Whatever a registry and a token server say, it ends in a report that says
-// something and gives nothing away.
-func FuzzJudgeToken(f *testing.F) {
-	f.Add("bearer", "https://auth.corp.test/token", "registry.corp.test", "repository:team/app:pull", 401, "pull", true)
-	f.Add("basic", "Registry", "", "", 200, "", false)
-	f.Add("bearer", "http://u:s3cr3t@[::1]:99999/%zz?token=s3cr3t", "\x1b[31m", "\n", 404, "*", true)
-	f.Add("negotiate", "", "", "", 0, "push", false)
-	f.Fuzz(func(t *testing.T, scheme, realm, service, scope string, status int, granted string, credentialed bool) {
-		ch := registry.Challenge{Scheme: scheme, Realm: realm, Service: service, Scope: scope}
-		for _, res := range []registry.TokenResult{
-			{HasToken: true, Readable: true, Granted: []string{granted}},
-			{Err: &classify.HTTPAnswer{Operation: classify.OperationFetchToken, Host: "auth.corp.test", Status: status, Credentialed: credentialed, Message: granted}},
-		} {
-			r := registry.JudgeToken(ch, CredentialInfo{Source: "keychain", Username: "robot"}, res, "team/app")
-			if !r.TokenIssued && r.Inconclusive == "" && len(r.Findings()) == 0 && scheme != "basic" {
-				t.Fatal("neither a token nor a reason")
-			}
-			f := registry.JudgeRefusal(&classify.HTTPAnswer{Host: registryHost, Status: status, Credentialed: credentialed}, r, []registry.Challenge{ch})
-			if f.Cause == "" || f.Summary == "" {
-				t.Fatalf("%+v", f)
-			}
-			if _, err := json.Marshal(r); err != nil {
-				t.Fatal(err)
-			}
-			if strings.ContainsAny(r.Challenge.Realm+r.Challenge.Service+r.Challenge.Scope, "\x1b\n") {
-				t.Fatalf("%+v", r.Challenge)
-			}
 		}
 	})
 }

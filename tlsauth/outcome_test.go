@@ -69,8 +69,8 @@ func TestOutcomesApart(t *testing.T) {
 		{"expired, by the server's word", "s3cr3t", demand(bearer, yes), status(403, `{"errors":[{"code":"DENIED","message":"Your authorization token has expired. Reauthenticate and try again."}]}`), classify.IdentityTokenExpired, "", false},
 		{"no right to pull", "s3cr3t", demand(bearer, func(string) int { return 401 }), token(jwt()), classify.IdentityInsufficientScope, "grants nothing", false},
 		{"granted, and the token is not accepted", "s3cr3t", demand(bearer, func(string) int { return 401 }), token(jwt("pull")), classify.IdentityTokenRejected, "does not accept the token", false},
-		{"granted, and the manifest is not there", "s3cr3t", get404(bearer), token(jwt("pull")), classify.ImageNotFound, "missing and not hidden", false},
-		{"not known whether granted, and not there", "s3cr3t", get404(bearer), token("opaque"), classify.ImageNotFound, "missing or hidden", true},
+		{"granted, and the manifest is not there", "s3cr3t", get404(bearer), token(jwt("pull")), classify.ImageManifestUnknown, "missing and not hidden", false},
+		{"not known whether granted, and not there", "s3cr3t", get404(bearer), token("opaque"), classify.ImageManifestUnknown, "missing or hidden", true},
 		{"Basic, and not there", "s3cr3t", demand(basic, missing), nil, classify.ImageNotFound, "missing or hidden", true},
 		{"address refused", "s3cr3t", demand(bearer, yes), status(403, `{"errors":[{"code":"DENIED","message":"client with IP '203.0.113.9' is not allowed access"}]}`), classify.EndpointSourceAddressDenied, "", false},
 		{"rate limited", "s3cr3t", demand(bearer, func(string) int { return 429 }), token(jwt("pull")), classify.RegistryRateLimited, "", false},
@@ -248,52 +248,14 @@ func TestRuntimeLeavesOut(t *testing.T) {
 	assert.Equal(t, authn.AuthConfig{}, Offer{}.Auth(), "the zero Offer is anonymous")
 }
 
-func TestProducts(t *testing.T) {
-	t.Parallel()
-	for want, all := range map[string][]struct{ host, realm, service string }{
-		"Azure Container Registry": {{"corp.azurecr.io", "https://corp.azurecr.io/oauth2/token", "corp.azurecr.io"}},
-		"Amazon ECR":               {{"123456789012.dkr.ecr.eu-west-1.amazonaws.com", "", "ecr.amazonaws.com"}, {"123456789012.dkr.ecr.eu-west-1.amazonaws.com", "", ""}},
-		"Google Artifact Registry": {{"europe-docker.pkg.dev", "https://europe-docker.pkg.dev/v2/token", "europe-docker.pkg.dev"}, {"gcr.io", "https://gcr.io/v2/token", "gcr.io"}},
-		"Docker Hub":               {{"registry-1.docker.io", "https://auth.docker.io/token", "registry.docker.io"}},
-		"GitHub Packages":          {{"ghcr.io", "https://ghcr.io/token", "ghcr.io"}},
-		"Harbor":                   {{"harbor.corp.test", "https://harbor.corp.test/service/token", "harbor-registry"}},
-		"GitLab":                   {{"registry.gitlab.corp.test", "https://gitlab.corp.test/jwt/auth", "container_registry"}},
-		"Artifactory":              {{"docker.corp.test", "https://docker.corp.test/artifactory/api/docker/docker-local/v2/token", "docker.corp.test"}, {"docker.corp.test", "https://docker.corp.test/api/docker/local/v2/token", ""}},
-		"Quay":                     {{"quay.io", "https://quay.io/v2/auth", "quay.io"}},
-		"":                         {{"registry.corp.test", "https://auth.corp.test/token", "registry.corp.test"}, {"", "", ""}},
-	} {
-		for _, c := range all {
-			assert.Equal(t, want, registry.ChallengeProduct(c.host, Challenge{Realm: c.realm, Service: c.service}), c)
-		}
-	}
-}
-
-func TestLifetime(t *testing.T) {
+func TestDatesOfAnOffer(t *testing.T) {
 	t.Parallel()
 	issued, expires := noon, noon.Add(3*time.Hour)
-	ecr := base64.StdEncoding.EncodeToString([]byte(fmt.Sprintf(`{"payload":"x","version":"2","type":"DATA_KEY","expiration":%d}`, expires.Unix())))
-	for _, tt := range []struct {
-		secret          string
-		issued, expires time.Time
-	}{
-		{refresh(issued, expires), issued, expires},
-		{ecr, time.Time{}, expires},
-		{"s3cr3t", time.Time{}, time.Time{}},
-		{"", time.Time{}, time.Time{}},
-		{"a.b.c", time.Time{}, time.Time{}},
-		{"e30.e30.e30", time.Time{}, time.Time{}},
-		{refresh(time.Unix(1, 0), time.Unix(1<<60, 0)), time.Time{}, time.Time{}},
-		{strings.Repeat("x", maxSecret+1), time.Time{}, time.Time{}},
-	} {
-		i, e := lifetime(tt.secret)
-		assert.True(t, tt.issued.Equal(i), tt.secret)
-		assert.True(t, tt.expires.Equal(e), tt.secret)
-	}
 	offers, err := Offers(t.Context(), passwordKeys(t, refresh(issued, expires)), image)
 	require.NoError(t, err)
 	assert.Equal(t, expires, offers[0].Info.ExpiresAt)
-	assert.Equal(t, time.Hour, offers[0].Info.Expired(expires.Add(time.Hour)))
-	assert.Zero(t, offers[0].Info.Expired(issued))
+	assert.Equal(t, time.Hour, offers[0].Info.internal().Expired(expires.Add(time.Hour)))
+	assert.Zero(t, offers[0].Info.internal().Expired(issued))
 }
 
 // Two nodes compare what they would offer without showing it.

@@ -70,7 +70,7 @@ func credentialOf(o tlsauth.Offer) pull.Credential {
 	a := o.Auth()
 	return pull.Credential{
 		Secret: registry.Credential{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken},
-		Info:   o.Info, Accepted: o.Accepted(),
+		Info:   registry.CredentialInfo(o.Info), Accepted: registry.CredentialInfo(o.Accepted()),
 	}
 }
 

@@ -107,7 +107,7 @@ func (r *Run) auditRights(ctx context.Context, reg *Host, first *registry.Report
 	}
 	out := h.Request(ctx, Step{ID: StepRights}, func(ctx context.Context, rt http.RoundTripper, _ func(int64)) Outcome {
 		rights := registry.AuditRights(ctx, rt, ch, c.Secret, r.Requests.Reference.Repository, r.Requests.UserAgent)
-		st := StatusOf(Step{ID: StepRights}, true, "", Warned(rights.Findings()))
+		st := StatusOf(Step{ID: StepRights, Report: rights}, true, "", Warned(rights.Findings()))
 		if rights.Inconclusive != "" { // the pull does not depend on it
 			st.Status, st.Reason = StatusSkipped, rights.Inconclusive
 		}

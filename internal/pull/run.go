@@ -24,6 +24,7 @@ type Depth int
 // The depths.
 const (
 	Connect  Depth = iota // up to the token server, and no identity is used
+	Resolve               // what the reference leads to, with the credentials
 	Touch                 // the first bytes of every layer
 	Complete              // every byte
 )
@@ -129,7 +130,7 @@ func (r *Run) Walk(ctx context.Context, reg *Host) {
 		reg.BlockRest(StepManifest, StepConfig, StepLayer)
 		return
 	}
-	if r.Depth == Connect {
+	if r.Depth <= Resolve {
 		r.Finished = true
 		return
 	}
@@ -243,7 +244,7 @@ func (r *Run) Hosts() []*Host {
 
 // Log is what was seen so far.
 func (r *Run) Log() Source {
-	out := Source{Digest: r.Digest, Finished: r.Finished, Partial: r.Depth == Connect, Accepted: r.Accepted}
+	out := Source{Digest: r.Digest, Finished: r.Finished, Partial: r.Depth <= Resolve, Accepted: r.Accepted}
 	r.mu.Lock()
 	if r.overflow {
 		out.Overflow = r.MaxHosts

@@ -208,12 +208,23 @@ func (r *Report) Broken(ctx context.Context, stage classify.Stage, err error, fa
 	var (
 		staged *classify.StageError
 		denied *DeniedError
+		unseen *UnreachedError
 		answer *classify.HTTPAnswer // a proxy's, from the dialer
 	)
 	isStaged := errors.As(err, &staged)
 	switch {
 	case Over(ctx) && (!isStaged || staged.Limit == 0):
 		r.Unknown(Ended(ctx))
+		return
+	case errors.As(err, &unseen):
+		r.Outcome = OutcomeFailed
+		for _, f := range unseen.Findings {
+			f.Operation = r.Operation
+			r.Add(f)
+		}
+		if unseen.Inconclusive != "" {
+			r.Unknown(unseen.Inconclusive)
+		}
 		return
 	case errors.As(err, &denied):
 		r.Warn(classify.New(classify.EndpointAddressDenied, fmt.Sprintf("%s leads to %s, which is not contacted: %v", r.Endpoint, denied.Addr, denied.Err),
