@@ -10,6 +10,8 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/engine"
 	"github.com/pullwalk/pullwalk/internal/node"
+	"github.com/pullwalk/pullwalk/internal/notify"
+	"github.com/pullwalk/pullwalk/internal/probe"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
@@ -134,7 +136,7 @@ func (q *question) engine() engine.Options {
 		Runtime: node.Hint(o.Runtime), Keychain: o.Keychain, NodeCredentials: o.NodeCredentials, RunPlugins: o.RunPlugins,
 		Platform: q.platform, Depth: map[PullMode]pull.Depth{Connect: pull.Connect, Touch: pull.Touch, Complete: pull.Complete}[o.Pull],
 		Expect: o.Expect, AuditRights: o.AuditRights, Checks: q.checks(), Rounds: o.Rounds, Budget: o.Budget, Hurried: q.hurried,
-		Limits: engine.Limits(o.Limits), Concurrency: o.Concurrency, UserAgent: o.UserAgent, AllowAddr: o.AllowAddr, Recorded: o.observed,
+		Limits: probe.Limits(o.Limits), Concurrency: o.Concurrency, UserAgent: o.UserAgent, AllowAddr: o.AllowAddr, Recorded: o.observed,
 	}
 	for _, hostPort := range o.Also {
 		host, port, err := pull.SplitHostPort(hostPort)
@@ -155,7 +157,7 @@ func (q *question) engine() engine.Options {
 		out.OnStep = func(s pull.Step, hostPort, image string) { o.OnStep(stepOf(s, hostPort, image)) }
 	}
 	if o.OnProgress != nil {
-		out.OnProgress = func(p engine.Progress) { o.OnProgress(Progress(p)) }
+		out.OnProgress = func(p notify.Progress) { o.OnProgress(Progress(p)) }
 	}
 	return out
 }

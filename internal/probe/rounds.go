@@ -1,4 +1,4 @@
-package engine
+package probe
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/internal/notify"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/reach"
 )
@@ -28,8 +29,8 @@ type rounds struct {
 }
 
 // again begins the rounds after the first. nil = there are none.
-func (p *probe) again(ctx context.Context, run func(context.Context) outcome) *rounds {
-	n := p.call.opts.Rounds - 1
+func (p *Probe) again(ctx context.Context, run func(context.Context) outcome) *rounds {
+	n := p.by.Rounds - 1
 	if n <= 0 {
 		return nil
 	}
@@ -56,7 +57,7 @@ func (p *probe) again(ctx context.Context, run func(context.Context) outcome) *r
 // behind, as in any step.
 func once(ctx context.Context, run func(context.Context) outcome) outcome {
 	start := time.Now()
-	out, ok := await(ctx, func() outcome { return run(ctx) })
+	out, ok := notify.Await(ctx, func() outcome { return run(ctx) })
 	if !ok {
 		out = ended(ctx)
 		out.Reason += "; code of the caller did not return"
@@ -130,7 +131,7 @@ func (r rate) failures() string {
 
 // told records the rounds of one subject. They only warn: that something never
 // holds the step itself has said.
-func (p *probe) told(s pull.Step, index int, r rate, findings []classify.Finding) {
+func (p *Probe) told(s pull.Step, index int, r rate, findings []classify.Finding) {
 	switch {
 	case len(findings) > 0 && r.held > 0:
 		s.Status = pull.StatusDegraded
@@ -150,7 +151,7 @@ func (p *probe) told(s pull.Step, index int, r rate, findings []classify.Finding
 
 // connectAgain is one more connect of a lane. Silence is not traced again.
 func (a *attempt) connectAgain(ctx context.Context) outcome {
-	c := &reach.Checker{Router: a.probe.call.view.Router, Dialer: a.probe.call.view.Dialer, Limit: a.probe.call.opts.Limits.Connect, NoTrace: true}
+	c := &reach.Checker{Router: a.probe.by.View.Router, Dialer: a.probe.by.View.Dialer, Limit: a.probe.by.Limits.Connect, NoTrace: true}
 	rep, conn, err := c.Connect(ctx, a.addrPort())
 	if err != nil {
 		return outcomeOf(questionFailed(pull.Step{}, err))
@@ -234,7 +235,7 @@ func (a *attempt) tellConnects(first pull.Round, all []outcome) []classify.Findi
 }
 
 // lookups judges the lookups of e's name, as connects does for an address.
-func (p *probe) lookups(first outcome, more *rounds) outcome {
+func (p *Probe) lookups(first outcome, more *rounds) outcome {
 	if more == nil {
 		return first
 	}
@@ -258,7 +259,7 @@ func (p *probe) lookups(first outcome, more *rounds) outcome {
 
 // tellLookups records the rounds of the name. Addresses that rotate are no fault;
 // an answer that fails now and then is, and so is one that is private now and then.
-func (p *probe) tellLookups(all []outcome) []classify.Finding {
+func (p *Probe) tellLookups(all []outcome) []classify.Finding {
 	var list []pull.Round
 	var reports []*dnscheck.Report
 	for _, o := range all {
