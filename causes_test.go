@@ -37,7 +37,7 @@ var notInScenarios = map[classify.Cause][2]string{
 	classify.NodeLocalLimit:           {"reach", "errno of a socket"},
 	// Where a scenario would be no more than a large file, or depend on an order.
 	classify.EndpointDownloadSlow:          {"internal/registry", "layers larger than a scenario has"},
-	classify.EndpointTooManyHosts:          {".", "which of the hosts are left out depends on who is first"},
+	classify.EndpointTooManyHosts:          {"internal/judge", "which of the hosts are left out depends on who is first"},
 	classify.IdentityProviderConfigInvalid: {"tlsauth", "a configuration that the kubelet does not start with"},
 	classify.NodeViewFailed:                {".", "code of the caller that panics"},
 	// Nothing is walked.

@@ -89,12 +89,8 @@ type Input struct {
 
 // The bounds of checks, each far beyond what a caller needs.
 const (
-	maxChecks     = 64
-	maxCheckID    = 100
-	defaultCheck  = 10 * time.Second // as long as a handshake may take
-	maxOwn        = 16               // findings of one run, and facts of one finding
-	maxOwnText    = 500
-	maxOwnScanned = 16 << 10 // of a text, before it is redacted and cut
+	maxChecks  = 64
+	maxCheckID = 100
 )
 
 var ownID = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)+$`)
@@ -183,12 +179,4 @@ func refuseCycle(checks []Check, byID map[StepID]*Check) error {
 		}
 	}
 	return nil
-}
-
-// at says whether c runs at an endpoint that has got this role.
-func (c *Check) at(role endpoints.Role) bool {
-	if len(c.Roles) == 0 {
-		return role == endpoints.RoleManifest || role == endpoints.RoleMirror
-	}
-	return slices.Contains(c.Roles, role)
 }

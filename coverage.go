@@ -15,12 +15,6 @@ import (
 // v1 fields and states are only added; none changes its meaning.
 const CoverageSchema = "pullwalk.coverage/v1"
 
-// The keys of [Node.Labels] by which [Coverage] finds the pool of a result.
-const (
-	LabelNode = "node" // the node's name in the cluster; without it the host name counts
-	LabelPool = "pool" // the pool's name
-)
-
 // LongLived is the age from which a node proves less: what it trusts, resolves and
 // remembers need no longer be what a node gets that is made today. Thirty days is
 // what Karpenter lets a node live if nobody says otherwise (expireAfter: 720h).
@@ -298,16 +292,6 @@ func (c *coverage) place(r *Result) {
 	if len(into) == 0 {
 		c.unclaimed = append(c.unclaimed, UnclaimedResult{Node: shown(node), Verdict: verdictOf(r), Reason: why})
 	}
-}
-
-// label returns the value of the first label with that key, "" without one.
-func (v Vantage) label(key string) string {
-	for _, l := range v.Labels {
-		if l.Key == key {
-			return l.Value
-		}
-	}
-	return ""
 }
 
 // maxListed bounds lists in sentences.

@@ -3,157 +3,15 @@ package pullwalk
 import (
 	"context"
 	"fmt"
-	"net/netip"
+	"net/url"
+	"sync"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
-
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/engine"
+	"github.com/pullwalk/pullwalk/internal/node"
 	"github.com/pullwalk/pullwalk/internal/pull"
-)
-
-// PullMode says how much of the pull is done.
-type PullMode string
-
-// The modes. The zero value is Touch.
-const (
-	// Touch asks for manifest, configuration and the first bytes of every layer.
-	Touch PullMode = "touch"
-	// Complete downloads every layer and checks every digest. Nothing is stored.
-	Complete PullMode = "complete"
-	// Connect climbs to the registry and its token server and stops before any
-	// identity is used.
-	Connect PullMode = "connect"
-)
-
-// Options says how to diagnose. nil and the zero value are the defaults.
-type Options struct {
-	Node Node // the machine to look at; zero = this one
-	// Keychain gives the credentials that the pull is tried with, each in its turn if
-	// it is a [tlsauth.CredentialLister], as a kubelet does; [tlsauth.DockerConfig] reads
-	// a pull secret. nil = anonymous, unless NodeCredentials: the docker configuration of
-	// this process is never used. A login in the runtime's own files for the registry
-	// (registry.configs of containerd, global_auth_file of CRI-O) counts where the
-	// keychain has none for the image, as in the runtimes.
-	Keychain authn.Keychain
-	// NodeCredentials offers what the node's kubelet offers by itself: its credential
-	// files and its credential provider plugins, by the command line of its process.
-	// It is for a nil Keychain, or a [tlsauth.Kubelet] without FS, whose pull secrets
-	// then come first. Where the process is not seen, plugins are not known.
-	NodeCredentials bool
-	// RunPlugins runs those plugins as child processes, with the kubelet's own
-	// environment (but for LD_PRELOAD and the like) and the rights of this process, as
-	// the kubelet runs them, if no other user can change their files; it implies
-	// NodeCredentials. false = they are judged and not run, and a pull that
-	// needs one is inconclusive. They are run from the node's own root only: behind a
-	// mounted one they would find other libraries and other users.
-	RunPlugins bool
-
-	Platform string   // "os/arch[/variant]"; "" = linux on the architecture of this machine
-	Pull     PullMode // "" = Touch
-
-	// Events are what the cluster reported, to compare with; see [classify.ParseEvents].
-	// They never decide. nil = there is nothing to compare with.
-	Events []classify.EventRecord
-	// Also lists extra host:port expected in the pull. They are climbed up to tls
-	// and can only warn.
-	Also []string
-	// Expect says where the registry's addresses should lie; an answer outside is
-	// then a finding. nil = no expectation.
-	Expect []netip.Prefix
-
-	// AuditRights asks the token server, after a read that worked, what more it would
-	// grant this identity; two or three token requests more, without side effect.
-	AuditRights bool
-
-	// Checks are rungs of the caller's own, at most 64. They are read until Diagnose
-	// returns.
-	Checks []Check
-
-	// Rounds is how often each name is looked up and each address connected to, to
-	// show rates: what fails now and then is a warning with its counts, and the walk
-	// goes on with what held. Images of [DiagnoseAll] that need the same host share its
-	// rounds. 0 = once, at most 20. Rounds begin 100 ms apart beside
-	// the rest of the walk, so that the last decides how long a fast one takes.
-	// Not through a proxy.
-	Rounds int
-
-	Budget time.Duration // the whole call, also for many images; 0 = 60 s, with Complete 5 min
-
-	// OnStep is told of each step as it completes, OnProgress of silence and of
-	// bytes. Neither is ever called concurrently, with the other or itself. A call
-	// that does not return delays later ones and no step; Diagnose waits for it
-	// until its own end, and calls neither after it has returned. A panic in one is
-	// the last call, and goes on in Diagnose when that has come to its end.
-	OnStep     func(Step)
-	OnProgress func(Progress)
-
-	Runtime     RuntimeHint // which runtime pulls here; zero = found on the node
-	Concurrency int         // parallel blob requests of one image at one host; 0 = as the runtime: 3, CRI-O 6
-	Limits      Limits      // per-step limits; zero = the defaults
-	// UserAgent is what the requests carry; "" = what the node's runtime calls itself,
-	// "pullwalk" where no process of one was found.
-	UserAgent string
-
-	observed func(pull.Step) // of tests: each step as it was recorded
-	judging  func(pull.Log)  // of tests: what is judged
-
-	// AllowAddr refuses addresses that must not be connected to; nil =
-	// [DenyPlatformAddrs]. A refused address is inconclusive, never failed.
-	AllowAddr func(netip.AddrPort) error
-}
-
-// Limits bounds single steps. Zero fields are the defaults. No step gets more
-// than a quarter of the budget.
-//
-// Silence costs its limit once: with the defaults one source is decided within
-// 15 s, whatever is silent there. Sources are asked one after the other, as the
-// runtimes do; below HTTP silence is waited for at all of them at once, at most
-// 13 s together, and a server that takes a request and never answers costs Header
-// for each source.
-type Limits struct {
-	DNS     time.Duration // all nameservers at once; 0 = 5 s, as Go's resolver waits for one
-	Connect time.Duration // one TCP connect; 0 = 5 s: two SYN retransmissions
-	TLS     time.Duration // one handshake; 0 = 10 s, as the runtimes
-	Header  time.Duration // response headers; 0 = 15 s
-	Idle    time.Duration // a body without a byte; 0 = 15 s
-}
-
-// Progress tells what is going on inside of a step that runs: it is silent, or
-// bytes of a blob arrive. It decides nothing.
-type Progress struct {
-	Step     StepID
-	Endpoint string         // host:port
-	Addr     netip.Addr     // as of [Step]; zero = not of one address
-	Subject  string         // as of [Step]; "" = none
-	Layer    classify.Layer // the layer that silence here points to
-	// Silent is how long nothing was heard: a hop that hangs is named after three
-	// seconds, long before its limit decides. 0 = it is a download that runs.
-	Silent time.Duration
-	// Bytes (so far) and Rate (bytes per second) describe a running download.
-	Bytes, Rate int64
-}
-
-// String is one line for a terminal.
-func (p Progress) String() string {
-	where := pull.StepName(p.Step, p.Endpoint, p.Addr)
-	if p.Silent > 0 {
-		return fmt.Sprintf("%s: silent for %v (layer %s)", where, p.Silent.Round(time.Second), p.Layer)
-	}
-	return fmt.Sprintf("%s: %d bytes, %d KiB/s", where, p.Bytes, p.Rate>>10)
-}
-
-// The defaults, each with its reason.
-const (
-	defaultBudget         = 60 * time.Second // an operator waits a minute for an answer
-	defaultBudgetComplete = 5 * time.Minute  // the runtimes' own limit without progress
-	defaultDNS            = 5 * time.Second  // resolv.conf(5): timeout:5
-	defaultConnect        = 5 * time.Second  // SYN at 0, 1 and 3 s
-	defaultTLS            = 10 * time.Second // net/http's handshake limit, which the runtimes keep
-	budgetShare           = 4                // no step gets more than this part of the budget
-	maxEndpoints          = 32               // more hosts than any registry uses
-	defaultAgent          = "pullwalk"
-	maxKeychain           = 10 * time.Second // a credential helper that hangs is not waited for
+	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // Diagnose walks the pull of image as the node's runtime would, and says what
@@ -171,39 +29,195 @@ func Diagnose(ctx context.Context, image string, opts *Options) (*Result, error)
 	return all[0], nil
 }
 
-func (o *Options) validate() error {
-	switch o.Pull {
-	case "", Touch, Complete, Connect:
-	default:
-		return fmt.Errorf("pullwalk: unknown pull mode %q", o.Pull)
-	}
-	if o.Budget < 0 {
-		return fmt.Errorf("pullwalk: the budget %v is negative", o.Budget)
-	}
-	if o.Concurrency < 0 {
-		return fmt.Errorf("pullwalk: the concurrency %d is negative", o.Concurrency)
-	}
-	if o.Rounds < 0 || o.Rounds > maxRounds {
-		return fmt.Errorf("pullwalk: %d rounds, 0 to %d make sense", o.Rounds, maxRounds)
-	}
-	for _, l := range []struct {
-		name  string
-		value time.Duration
-	}{{"DNS", o.Limits.DNS}, {"Connect", o.Limits.Connect}, {"TLS", o.Limits.TLS}, {"Header", o.Limits.Header}, {"Idle", o.Limits.Idle}} {
-		if l.value < 0 {
-			return fmt.Errorf("pullwalk: Limits.%s %v is negative", l.name, l.value)
+// DiagnoseAll diagnoses many images from one node and does once what is the same
+// for all: the node's files are read once, and each host is looked up, connected
+// to and verified once, however many images lead there. Connections are used
+// again. What belongs to one image is asked for each: its manifests, its blobs, its
+// Checks, and its tokens, which are never used for another repository. A host that is
+// broken is therefore judged once and stands, with its whole ladder, in the
+// result of every image that needs it: each Result is complete in itself and says
+// what [Diagnose] would say alone.
+//
+// Results are in the order of images. An image that is named twice is diagnosed
+// once, and both places hold the same Result; results share parts anyway, so that
+// none should be changed. No images give no results.
+//
+// Images that ask the same registries are walked eight at a time, others do not
+// wait for them; Options.Concurrency is per image. Options.Budget is for the whole
+// call: with many images, or with Complete, allow more than the default. What it
+// leaves untried is inconclusive. Keychain, Node and AllowAddr are used by several
+// images at once, and so must be safe for that. OnStep is told of a shared step
+// once for each image, see [Step].Image. The sandbox image is the node's: it is
+// walked once, and stands in every result. Started and ElapsedMS count from the
+// beginning of the call.
+//
+// The error is as of [Diagnose]. One senseless image refuses the whole call before
+// the first packet; the error names it. When ctx ends, every image has what is
+// known of it within 250 ms.
+func DiagnoseAll(ctx context.Context, images []string, opts *Options) ([]*Result, error) {
+	var distinct []string
+	place := map[string]int{}
+	for _, image := range images {
+		if _, known := place[image]; !known {
+			place[image] = len(distinct)
+			distinct = append(distinct, image)
 		}
 	}
-	if err := o.validateCredentials(); err != nil {
-		return err
+	q, err := ask(distinct, opts)
+	if err != nil {
+		return nil, err
 	}
-	if err := o.Runtime.validate(); err != nil {
-		return err
+	results := make([]*Result, len(images))
+	if len(images) == 0 {
+		return results, nil
 	}
-	for _, host := range o.Also {
-		if _, _, err := splitHostPort(host); err != nil {
-			return fmt.Errorf("pullwalk: Also: %w", err)
+	each, err := q.answer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, image := range images {
+		results[i] = each[place[image]]
+	}
+	return results, nil
+}
+
+// question is a call that makes sense.
+type question struct {
+	opts     Options // with every default filled in
+	hurried  bool    // the budget cuts limits below what the runtimes would wait
+	platform registry.Platform
+	refs     []registry.Reference
+
+	mu       sync.Mutex
+	reported map[string]told // what the cluster reported, by the reference
+}
+
+// ask refuses invalid arguments. Each image stands once in images.
+func ask(images []string, opts *Options) (*question, error) {
+	q := &question{reported: map[string]told{}}
+	if opts != nil {
+		q.opts = *opts
+	}
+	if err := q.opts.validate(); err != nil {
+		return nil, err
+	}
+	if err := validateChecks(q.opts.Checks); err != nil {
+		return nil, err
+	}
+	var err error
+	if q.platform, err = registry.ParsePlatform(q.opts.Platform); err != nil {
+		return nil, fmt.Errorf("pullwalk: %w", err)
+	}
+	q.opts.fillIn()
+	q.hurried = q.opts.Budget/engine.BudgetShare < defaultTLS
+	for _, image := range images {
+		ref, err := registry.ParseReference(image)
+		if err != nil {
+			return nil, fmt.Errorf("pullwalk: %w", err)
+		}
+		if _, err := pull.TargetOf(&url.URL{Scheme: ref.Scheme, Host: ref.Host}, registry.RoleManifest, ""); err != nil {
+			return nil, fmt.Errorf("pullwalk: image %q: %w", classify.Redact(image, 256), err)
+		}
+		q.refs = append(q.refs, ref)
+	}
+	return q, nil
+}
+
+// engine are the options as the engine takes them.
+func (q *question) engine() engine.Options {
+	o := &q.opts
+	out := engine.Options{
+		Node: node.Node{
+			FS: o.Node.FS, Router: o.Node.Router, Dialer: o.Node.Dialer, DNS: o.Node.DNS, Roots: o.Node.Roots,
+			Proxy: o.Node.Proxy, Now: o.Node.Now, Hosted: o.Node.hosted, HostRoot: o.Node.hostRoot,
+		},
+		Runtime: node.Hint(o.Runtime), Keychain: o.Keychain, NodeCredentials: o.NodeCredentials, RunPlugins: o.RunPlugins,
+		Platform: q.platform, Depth: map[PullMode]pull.Depth{Connect: pull.Connect, Touch: pull.Touch, Complete: pull.Complete}[o.Pull],
+		Expect: o.Expect, AuditRights: o.AuditRights, Checks: q.checks(), Rounds: o.Rounds, Budget: o.Budget, Hurried: q.hurried,
+		Limits: engine.Limits(o.Limits), Concurrency: o.Concurrency, UserAgent: o.UserAgent, AllowAddr: o.AllowAddr, Recorded: o.observed,
+	}
+	for _, hostPort := range o.Also {
+		host, port, err := pull.SplitHostPort(hostPort)
+		if err == nil { // else refused by validate
+			out.Also = append(out.Also, pull.Target{Scheme: "https", Host: host, Port: port, Role: registry.RoleExpected, FoundBy: "the caller", Expected: true})
 		}
 	}
-	return nil
+	if len(o.Events) > 0 {
+		out.Reported = func(v *node.View, image string) []classify.Finding {
+			t := q.events(v).about(image)
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.reported[image] = t
+			return t.findings()
+		}
+	}
+	if o.OnStep != nil {
+		out.OnStep = func(s pull.Step, hostPort, image string) { o.OnStep(stepOf(s, hostPort, image)) }
+	}
+	if o.OnProgress != nil {
+		out.OnProgress = func(p engine.Progress) { o.OnProgress(Progress(p)) }
+	}
+	return out
+}
+
+// checks are those of the caller as the engine takes them.
+func (q *question) checks() []engine.Check {
+	var out []engine.Check
+	for _, c := range q.opts.Checks {
+		run := c.Run
+		out = append(out, engine.Check{ID: c.ID, Layer: c.Layer, Roles: c.Roles, Needs: c.Needs, Timeout: c.Timeout, Run: func(ctx context.Context, in engine.Input) ([]classify.Finding, error) {
+			return run(ctx, Input{
+				Image: imageRef(in.Reference, q.platform), Scheme: in.Scheme, Host: in.Host, Port: in.Port, Roles: in.Roles, Via: in.Via,
+				Addresses: in.Addresses, Dialer: in.Dialer, Roots: in.Roots, Now: in.Now,
+			})
+		}})
+	}
+	return out
+}
+
+// answer looks, and says what was seen.
+func (q *question) answer(ctx context.Context) ([]*Result, error) {
+	started := time.Now()
+	call, err := engine.Look(ctx, q.refs, q.engine())
+	if err != nil {
+		return nil, err
+	}
+	results := make([]*Result, len(q.refs))
+	for i, ref := range q.refs {
+		img := call.Images[i]
+		r := resultOf(call, img, ref, &q.opts, q.platform)
+		r.Started, r.ElapsedMS = started.UTC(), img.Elapsed.Milliseconds()
+		if len(q.opts.Events) > 0 {
+			r.Reported = q.compare(r, call.View)
+		}
+		results[i] = r
+	}
+	if call.Sandbox != nil {
+		sandbox, walked := sandboxOf(call, &q.opts, q.platform)
+		for _, r := range results {
+			r.joinSandbox(sandbox, walked)
+		}
+	}
+	return results, nil
+}
+
+// events are what the cluster reported, as it looks from this node.
+func (q *question) events(v *node.View) events {
+	name := q.opts.Node.Labels[LabelNode]
+	if name == "" { // a host name may be another than the cluster's
+		return events{q.opts.Events, v.HostName, false}
+	}
+	return events{q.opts.Events, name, true}
+}
+
+// compare holds what the cluster reported against what the probes saw.
+func (q *question) compare(r *Result, v *node.View) *Reported {
+	q.mu.Lock()
+	t := q.reported[r.Image.Reference]
+	q.mu.Unlock()
+	now := time.Now()
+	if v.Now != nil {
+		now = v.Now()
+	}
+	return q.events(v).compare(r, t, now, q.opts.Rounds)
 }

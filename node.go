@@ -1,24 +1,18 @@
 package pullwalk
 
 import (
-	"cmp"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/url"
-	"os"
-	"runtime"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/pullwalk/pullwalk/dnscheck"
-	"github.com/pullwalk/pullwalk/internal/nodefs"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
 	"github.com/pullwalk/pullwalk/reach"
-	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
 // Node is the view of the machine that pulls: everything that a diagnosis takes
@@ -61,178 +55,43 @@ type Node struct {
 // error that names it.
 func HostNode(root string) Node { return Node{hosted: true, hostRoot: root} }
 
-// view is a Node with every default filled in.
-type view struct {
-	Node
-	files      []dnscheck.Source // where resolver files are read, the runtime's first
-	roots      *tlsauth.Roots
-	rootsErr   error
-	runtime    noderuntime.Runtime
-	hasRuntime bool // its process was found
-	guard      *guard
-	ownRoot    bool // FS is the root of this process
-	// givenEnviron and givenConfig say that the runtime's environment, and its file,
-	// are the caller's word.
-	givenEnviron, givenConfig bool
-	hostName                  string
-	netns                     string
-	proxySource               string
-	proxyEnv                  map[string]string
+// RuntimeHint is what the caller knows of the runtime that pulls here. The zero
+// RuntimeHint knows nothing: the runtime is then found by its process, which
+// needs the node's processes in sight. A hint says how the runtime walks and
+// which files it reads; it does not say that this looks from the runtime's
+// network, so the Vantage stays as it was seen.
+type RuntimeHint struct {
+	// Name is "containerd", "crio", "dockerd", "k3s" or "rke2"; "" = found on the
+	// node. A process of that name is used where there is one, and no other.
+	Name string
+	// ConfigFile is the runtime's configuration file, as an absolute path in the
+	// node's tree; "" = the one that the process was started with, else the
+	// runtime's usual one.
+	ConfigFile string
+	// Environ is the environment of the runtime's process, which decides about its
+	// proxy and its roots; nil = read from the process. It is not printed.
+	Environ map[string]string
 }
 
-// resolve fills in the defaults. It fails only for a node view that cannot be
-// looked at at all.
-func (n Node) resolve(hint RuntimeHint) (*view, error) {
-	g := &guard{}
-	n = g.node(n)
-	v := &view{Node: n, guard: g, netns: "unknown"}
-	own := n.FS == nil && !n.hosted
-	root := n.hostRoot
-	if n.FS == nil {
-		switch {
-		case n.hosted && root == "":
-			return nil, errors.New("pullwalk: the host root is empty")
-		case own && runtime.GOOS != "windows":
-			root = "/"
-		}
-		if root != "" {
-			tree, err := nodefs.New(root)
-			if err != nil {
-				return nil, fmt.Errorf("pullwalk: %w", err)
-			}
-			v.FS, v.ownRoot = tree, root == "/"
+// String tells what is known, and no value of the environment.
+func (h RuntimeHint) String() string {
+	return fmt.Sprintf("runtime %q, configuration %q, %d variables", h.Name, h.ConfigFile, len(h.Environ))
+}
+
+// GoString keeps %#v from printing the environment.
+func (h RuntimeHint) GoString() string { return "pullwalk.RuntimeHint{" + h.String() + "}" }
+
+func (h RuntimeHint) validate() error {
+	if names := noderuntime.Names(); h.Name != "" && !slices.Contains(names, h.Name) {
+		return fmt.Errorf("pullwalk: Runtime.Name %q is none of %s", h.Name, strings.Join(names, ", "))
+	}
+	if h.ConfigFile != "" && (!path.IsAbs(h.ConfigFile) || strings.ContainsRune(h.ConfigFile, 0)) {
+		return fmt.Errorf("pullwalk: Runtime.ConfigFile %q is no absolute path", h.ConfigFile)
+	}
+	for key := range h.Environ {
+		if key == "" || strings.ContainsAny(key, "=\x00") {
+			return fmt.Errorf("pullwalk: Runtime.Environ has the name %q, which is none of a variable", key)
 		}
 	}
-	v.findRuntime(hint)
-	switch {
-	case n.FS == nil && v.FS != nil:
-		v.files = v.resolverTrees(root, hint)
-	case v.FS != nil:
-		v.files = []dnscheck.Source{{FS: v.FS}}
-	}
-	if v.Now == nil {
-		v.Now = time.Now
-	}
-	if v.FS != nil {
-		v.netns = noderuntime.NetworkNamespace(v.FS)
-		v.hostName = readHostName(v.FS)
-	}
-	if own {
-		if name, err := os.Hostname(); err == nil {
-			v.hostName = name
-		}
-	}
-	v.chooseProxy(own)
-	if v.Roots == nil {
-		env := v.runtime.Environ
-		v.roots, v.rootsErr = tlsauth.ReadRoots(v.FS, env["SSL_CERT_FILE"], env["SSL_CERT_DIR"])
-	}
-	return v, nil
-}
-
-// trusted is a copy of the node's roots, and beside them those of ca (PEM). nil would
-// mean those of this process, which are another machine's in an agent.
-func (v *view) trusted(ca []byte) *x509.CertPool {
-	pool := v.Node.Roots
-	if pool == nil && v.roots != nil {
-		pool = v.roots.Pool
-	}
-	if pool == nil {
-		pool = x509.NewCertPool()
-	} else {
-		pool = pool.Clone()
-	}
-	pool.AppendCertsFromPEM(ca)
-	return pool
-}
-
-// chooseProxy takes the environment of the process that pulls: a proxy set in a
-// shell is not the runtime's.
-func (v *view) chooseProxy(own bool) {
-	var env map[string]string
-	switch {
-	case v.Proxy != nil:
-		v.proxySource = "the caller"
-		return
-	case v.givenEnviron:
-		env, v.proxySource = v.runtime.Environ, "environment of the runtime that the caller gave"
-	case v.hasRuntime && v.runtime.Environ != nil:
-		env, v.proxySource = v.runtime.Environ, fmt.Sprintf("environment of %s (pid %d)", v.runtime.Name, v.runtime.PID)
-	case own:
-		env, v.proxySource = noderuntime.OwnEnviron(), "environment of this process"
-	}
-	if v.hasRuntime {
-		// What daemon.json says takes the place of the variable of the same name. That
-		// it cannot be read is told with the sources.
-		if own, _ := v.config().Proxy(); own != nil {
-			env, v.proxySource = maps.Clone(env), v.config().Product+" configuration "+v.config().Config+", over the "+cmp.Or(v.proxySource, "environment of "+v.runtime.Name)
-			if env == nil {
-				env = map[string]string{}
-			}
-			maps.Copy(env, own)
-		}
-	}
-	v.proxyEnv = env
-	if !namesProxy(env) {
-		v.proxySource = ""
-	}
-	v.Proxy = noderuntime.ProxyFor(env)
-}
-
-func namesProxy(env map[string]string) bool {
-	for _, key := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
-		if env[key] != "" {
-			return true
-		}
-	}
-	return false
-}
-
-func readHostName(tree fs.FS) string {
-	f, err := tree.Open("etc/hostname")
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	buf := make([]byte, 256)
-	n, err := f.Read(buf)
-	if err != nil && n == 0 {
-		return ""
-	}
-	name, _, _ := strings.Cut(string(buf[:n]), "\n")
-	return strings.TrimSpace(name)
-}
-
-// dialer is the node's, this machine's where it has none.
-func (v *view) dialer() reach.Dialer {
-	if v.Dialer != nil {
-		return v.Dialer
-	}
-	return reach.System{}
-}
-
-// vantage says who looks, before anything was asked.
-func (v *view) vantage(settings dnscheck.Settings) Vantage {
-	out := Vantage{
-		HostName: v.hostName, NetworkNamespace: v.netns,
-		ResolverFile: settings.File, Proxy: v.proxySource, Identity: "anonymous",
-	}
-	for _, ns := range settings.Nameservers {
-		out.Nameservers = append(out.Nameservers, ns.String())
-	}
-	switch {
-	case v.roots != nil:
-		out.Roots = v.roots.Files
-	case v.Node.Roots != nil:
-		out.Roots = []string{"the caller's pool"}
-	}
-	if v.knowsRuntime() {
-		out.Runtime, out.RuntimePID = v.runtime.Name, v.runtime.PID
-		out.RuntimeVersion, out.RuntimeGo = v.runtime.Version, v.runtime.GoVersion
-	}
-	for key, value := range v.Labels {
-		out.Labels = append(out.Labels, Label{key, value})
-	}
-	slices.SortFunc(out.Labels, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
-	return out
+	return nil
 }

@@ -405,3 +405,22 @@ func hostsBlocked(n int) string {
 	}
 	return fmt.Sprintf("%d places", n)
 }
+
+// said is the sandbox image's line of the report; "" if there is nothing to say.
+func (s *Sandbox) said() string {
+	switch {
+	case s == nil || s.Image == "":
+		return ""
+	case s.Verdict == StatusSkipped:
+		return s.Image + ": " + s.Reason
+	case s.Verdict == StatusFailed:
+		where := ""
+		if s.Primary.Endpoint != "" {
+			where = " at " + s.Primary.Endpoint
+		}
+		return fmt.Sprintf("%s: cannot be pulled (%s%s, owner %s), so no pod starts on a node that does not have it", s.Image, s.Primary.Cause, where, s.Primary.Owner)
+	case s.Verdict == StatusInconclusive:
+		return s.Image + ": not known: " + s.Reason
+	}
+	return fmt.Sprintf("%s: every hop held; asked as %s", s.Image, s.Identity)
+}

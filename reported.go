@@ -37,15 +37,19 @@ func (e toldEvent) fails() bool {
 	return e.reading.Kind == classify.KindFailure && e.reading.Best.Severity == classify.SeverityFail
 }
 
-// toldOf keeps the events that are about the image.
-func toldOf(events []classify.EventRecord, v *view, images ...string) told {
-	t := told{node: v.Labels[LabelNode], sure: true} // a host name may be another than the cluster's
-	if t.node == "" {
-		t.node, t.sure = v.hostName, false
-	}
-	for _, e := range classify.EventsAbout(events, images...) {
-		e.Node = classify.Redact(e.Node, 256)
-		t.events = append(t.events, toldEvent{e, classify.Event(e.Reason, e.Message)})
+// events are what the cluster reported of any image.
+type events struct {
+	list []classify.EventRecord
+	node string // the node that this looks from; "" = not known
+	sure bool   // it is the cluster's own name for it
+}
+
+// about are the events about an image, whatever it is called.
+func (e events) about(images ...string) told {
+	t := told{node: e.node, sure: e.sure}
+	for _, one := range classify.EventsAbout(e.list, images...) {
+		one.Node = classify.Redact(one.Node, 256)
+		t.events = append(t.events, toldEvent{one, classify.Event(one.Reason, one.Message)})
 	}
 	return t
 }
@@ -122,32 +126,30 @@ func lastFailure(events []toldEvent) failure {
 	return out
 }
 
-// compare holds what the cluster reported against what the probes saw.
-func (d *imageRun) compare(r *Result) *Reported {
-	if len(d.opts.Events) == 0 {
-		return nil
-	}
-	images, t := []string{d.ref.String()}, d.told
+// compare holds what the cluster reported against what the probes saw. t are the events
+// that name the image by its reference.
+func (e events) compare(r *Result, t told, now time.Time, rounds int) *Reported {
+	images := []string{r.Image.Reference}
 	if r.Image.Digest != "" {
 		images = append(images, r.Image.Registry+"/"+r.Image.Repository+"@"+r.Image.Digest)
 	}
-	if len(t.events) < len(d.opts.Events) { // some may name the image by its digest
-		t = toldOf(d.opts.Events, d.view, images...)
+	if len(t.events) < len(e.list) { // some may name the image by its digest
+		t = e.about(images...)
 	}
-	out := &Reported{Events: len(d.opts.Events), Unrelated: len(d.opts.Events) - len(t.events), Agrees: agreesUnknown}
-	out.history(d.opts.Events, images)
-	events, other := t.heard()
-	last := lastFailure(events)
+	out := &Reported{Events: len(e.list), Unrelated: len(e.list) - len(t.events), Agrees: agreesUnknown}
+	out.history(e.list, images)
+	heard, other := t.heard()
+	last := lastFailure(heard)
 	if last.reading.Kind == "" {
-		out.Note = quiet(events)
+		out.Note = quiet(heard)
 		return out
 	}
 	out.Reading, out.Message, out.Node = last.reading, classify.Redact(last.Message, 500), last.Node
-	out.times(last.EventRecord, d.now())
+	out.times(last.EventRecord, now)
 	var note string
 	out.Agrees, note = r.agreement(last)
 	if out.Agrees == agreesNo {
-		note = joined(append([]string{note}, out.explanations(r, last, d.opts.Rounds)...))
+		note = joined(append([]string{note}, out.explanations(r, last, rounds)...))
 	}
 	if other {
 		// Two nodes may fail alike or not: neither says anything of the other.
@@ -157,13 +159,6 @@ func (d *imageRun) compare(r *Result) *Reported {
 	}
 	out.Note = note
 	return out
-}
-
-func (d *diagnosis) now() time.Time {
-	if d.view.Now == nil {
-		return time.Now()
-	}
-	return d.view.Now()
 }
 
 // history is what the timeline of the image tells beside its last failure.
@@ -386,4 +381,22 @@ func (r *Result) reported() []string {
 		out = append(out, fmt.Sprintf("no proof: %d starts used a copy on the node", p.CachedStarts))
 	}
 	return out
+}
+
+// compareSandbox holds an event about the sandbox image against what was seen of it.
+func (r *Result) compareSandbox() {
+	p, s := r.Reported, r.Sandbox
+	if p == nil || p.Reading.Best.Operation != classify.OperationSandboxImage {
+		return
+	}
+	p.Agrees, p.Note = "unknown", "the event is about the sandbox image"
+	switch {
+	case s.Primary != nil && related(p.Reading.Best.Cause, s.Primary.Cause):
+		p.Agrees, p.Note = "yes", ""
+	case s.Verdict == StatusSkipped:
+		p.Note += ", which was not walked: " + s.Reason
+	case s.Primary != nil || pull.Passes(s.Verdict):
+		p.Agrees = "no"
+		p.Note += ": repaired or intermittent since, another node, or the text names a consequence"
+	}
 }

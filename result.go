@@ -2,6 +2,7 @@ package pullwalk
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -79,6 +80,20 @@ type Decision struct {
 	To      string `json:"to"`             // what it became: a status, a severity or a cause
 	Why     string `json:"why"`
 }
+
+// PullMode says how much of the pull is done.
+type PullMode string
+
+// The modes. The zero value is Touch.
+const (
+	// Touch asks for manifest, configuration and the first bytes of every layer.
+	Touch PullMode = "touch"
+	// Complete downloads every layer and checks every digest. Nothing is stored.
+	Complete PullMode = "complete"
+	// Connect climbs to the registry and its token server and stops before any
+	// identity is used.
+	Connect PullMode = "connect"
+)
 
 // ImageRef is the image in question.
 type ImageRef struct {
@@ -274,4 +289,84 @@ type HostUse struct {
 	Private   bool             `json:"private"` // every address is private (RFC 1918, RFC 4193) or loopback
 	Via       string           `json:"via,omitempty"`
 	Hint      bool             `json:"hint,omitempty"` // expected, and not seen in this pull
+}
+
+// Sandbox is what became of the sandbox image (the pause image). The runtime pulls
+// it by itself when the first pod comes to a node: without it no pod starts there,
+// no container's event says so, and pull secrets do not count for it. A pull of the
+// image in question works without it all the same; that is why what is wrong here
+// never is the Primary of a [Result], and stands among its warnings, with the
+// operation sandbox-image.
+//
+// Not proved is that pods start: a runtime class may need no such image.
+type Sandbox struct {
+	Image string `json:"image,omitempty"` // as configured; "" = no file names one
+	File  string `json:"file,omitempty"`  // the file that names it
+	// Verdict is skipped where nothing was asked, for Reason: the node has the image,
+	// or no file names one and what the runtime was built with is not known. Else it
+	// is the verdict of a walk like the image's own, in the same [PullMode].
+	Verdict Status `json:"verdict"`
+	Reason  string `json:"reason,omitempty"` // why it is skipped or inconclusive
+	// Primary is the root cause if the verdict is failed.
+	Primary  *classify.Finding `json:"primary,omitempty"`
+	Identity string            `json:"identity,omitempty"` // source of the credential that was used
+	Sources  []Source          `json:"sources,omitempty"`  // as those of the image
+}
+
+// HostPort returns host:port.
+func (e Endpoint) HostPort() string {
+	return pull.HostPort(e.Host, e.Port)
+}
+
+func (e Endpoint) addresses() []netip.Addr {
+	if a, err := netip.ParseAddr(e.Host); err == nil {
+		return []netip.Addr{a}
+	}
+	for _, s := range e.Steps {
+		if s.DNS != nil {
+			return s.DNS.Addresses
+		}
+	}
+	return nil
+}
+
+// onlyOwnFailed says that a runtime would get this pull: nothing failed but checks
+// of the caller's own.
+func (r *Result) onlyOwnFailed() bool {
+	return r.Verdict == StatusFailed && slices.ContainsFunc(r.Sources, func(s Source) bool {
+		failed := false
+		for _, e := range s.Endpoints {
+			for _, st := range e.Steps {
+				failed = failed || pull.IsOwn(st.ID) && st.Status == StatusFailed
+				if !pull.IsOwn(st.ID) && !st.Addr.IsValid() && !pull.Passes(st.Status) && e.inPull() {
+					return false
+				}
+			}
+		}
+		return failed && s.Verdict == StatusFailed
+	})
+}
+
+// inPull says that the pull itself came here: other roles are only expected, or
+// the node's own.
+func (e Endpoint) inPull() bool {
+	return slices.ContainsFunc(e.Roles, func(r endpoints.Role) bool {
+		return r != endpoints.RoleExpected && r != endpoints.RoleCredential && r != endpoints.RoleResolver
+	})
+}
+
+// The keys of [Node.Labels] by which [Coverage] finds the pool of a result.
+const (
+	LabelNode = "node" // the node's name in the cluster; without it the host name counts
+	LabelPool = "pool" // the pool's name
+)
+
+// label returns the value of the first label with that key, "" without one.
+func (v Vantage) label(key string) string {
+	for _, l := range v.Labels {
+		if l.Key == key {
+			return l.Value
+		}
+	}
+	return ""
 }

@@ -122,6 +122,9 @@ func statusCause(a *HTTPAnswer, message string, credentialKnown bool) (Cause, []
 		return EndpointMethodBlocked, nil
 	case a.Status == 412:
 		return RegistryPolicyBlocked, nil
+	case a.Status == 400 && !credentialKnown:
+		// Servers of TLS answer clear HTTP so; their words may be cut off.
+		return RegistryClientError, []Cause{TLSHTTPSResponseToHTTPClient}
 	case a.Status >= 400:
 		return RegistryClientError, nil
 	case a.Status >= 300:
@@ -263,8 +266,9 @@ func (p *piece) answer() (hit, bool) {
 	}
 	a.Codes, a.Message = splitCode(body)
 	lower := asciiLower(body)
+	start := strings.TrimLeft(lower, ` :,"`)
 	switch {
-	case strings.Contains(lower, "<html") || strings.Contains(lower, "<!doctype html"):
+	case strings.Contains(lower, "<html") || strings.Contains(lower, "<!doctype html") || strings.HasPrefix(start, "<h") || strings.HasPrefix(start, "<!"):
 		a.Answerer = answererHTML
 	case strings.Contains(lower, "<?xml") || strings.Contains(lower, "<error>"):
 		a.Answerer = answererObjectStore
@@ -273,10 +277,20 @@ func (p *piece) answer() (hit, bool) {
 		a.Answerer = answererObjectStore
 	case len(a.Codes) > 0:
 		a.Answerer = answererRegistry
+	case a.Operation == OperationFetchBlob && status == 403 && p.req.host != "" && !p.req.mirror() && otherHost(p.req.host, imageHost(p.image())):
+		// containerd marks what it asks a mirror; only a redirect leads elsewhere.
+		a.Answerer = answererObjectStore
 	}
 	c, alternatives := answerCause(a, false)
+	if a.Operation == OperationFetchBlob && (status == 416 || status == 501 && (p.has("httpread") || p.has("failed seek"))) {
+		c, alternatives = EndpointRangeRefused, []Cause{c}
+	}
 	facts := answerFacts(&HTTPAnswer{Status: status, Codes: a.Codes, Message: a.Message})
-	return hit{cause: c, alternatives: alternatives, facts: facts}, true
+	h := hit{cause: c, alternatives: alternatives, facts: facts}
+	if status < 500 && p.has("error parsing http ") {
+		h.offer(EndpointHTMLInsteadOfRegistry) // docker's word that the body is none of a registry
+	}
+	return h, true
 }
 
 // status finds a status and what the text has of the body.
@@ -294,12 +308,16 @@ func (p *piece) status() (int, string, bool) {
 		}
 		m := statusMarkers[i]
 		if i := strings.LastIndex(p.lower, m); i >= 0 {
-			if n, body, ok := leadingStatus(p.s[i+len(m):]); ok {
+			rest := p.s[i+len(m):]
+			if strings.HasPrefix(rest, "\u2026") || strings.HasPrefix(rest, "...") {
+				_, rest, _ = strings.Cut(rest[:min(len(rest), 400)], ": ") // the head of the URL is left out
+			}
+			if n, body, ok := leadingStatus(rest); ok {
 				return n, body, true
 			}
 		}
 	}
-	if i := p.index("failed with status code ["); i >= 0 {
+	if i := p.index("status code ["); i >= 0 {
 		if j := strings.Index(p.s[i:], "]: "); j >= 0 {
 			return leadingStatus(p.s[i+j+3:])
 		}
@@ -308,6 +326,12 @@ func (p *piece) status() (int, string, bool) {
 		return leadingStatus(p.s[i+len("status "):])
 	}
 	return 0, "", false
+}
+
+// otherHost reports whether a request's host is not the image's; a reference
+// without a host says nothing.
+func otherHost(asked, image string) bool {
+	return image != "" && asked != image && !strings.HasPrefix(asked, image+":")
 }
 
 func leadingStatus(s string) (int, string, bool) {

@@ -139,6 +139,7 @@ const (
 	IdentityOverBroad              Cause = "identity.over-broad"
 	IdentityProviderConfigInvalid  Cause = "identity.provider-config-invalid"
 	IdentitySourceUnreachable      Cause = "identity.source-unreachable"
+	IdentityDecryptionKeyDenied    Cause = "identity.decryption-key-denied"
 
 	ImageManifestUnknown      Cause = "image.manifest-unknown"
 	ImageNotFound             Cause = "image.not-found"
@@ -175,6 +176,7 @@ const (
 	NodeProxySettingsDoubtful   Cause = "node.proxy-settings-doubtful"
 	NodeRegistryBlocked         Cause = "node.registry-blocked"
 	NodeInternalError           Cause = "node.internal-error"
+	NodeDecryptionFailed        Cause = "node.decryption-failed"
 
 	UnknownCanceledNoCause        Cause = "unknown.canceled-no-cause"
 	UnknownDeadlineNoCause        Cause = "unknown.deadline-no-cause"

@@ -14,6 +14,7 @@ import (
 func clean(text string) string {
 	escapes := strings.IndexByte(text, '\\') >= 0
 	bold, entities := strings.Contains(text, "**"), hasEntity(text)
+	links := strings.Contains(text, "](http") || strings.Contains(text, "<http")
 	doubled := strings.Contains(text, `""`)
 	if strings.IndexByte(text, 0x1b) >= 0 || !isASCII(text) {
 		text = plain(text)
@@ -23,6 +24,9 @@ func clean(text string) string {
 	}
 	if bold {
 		text = strings.ReplaceAll(text, "**", "")
+	}
+	if links {
+		text = unlink(text)
 	}
 	if entities {
 		text = htmlMarks.Replace(text)
@@ -34,6 +38,36 @@ func clean(text string) string {
 		text = strings.ReplaceAll(text, `""`, `"`) // a cell of a CSV file
 	}
 	return text
+}
+
+// unlink takes Markdown's marks off a URL: "<URL>" and "[URL](URL)".
+func unlink(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for {
+		i := strings.Index(text, "http")
+		if i < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		end := i
+		for end < len(text) && text[end] > ' ' && strings.IndexByte("<>]", text[end]) < 0 {
+			end++
+		}
+		url, rest := text[i:end], text[end:]
+		switch {
+		case i > 0 && text[i-1] == '<' && strings.HasPrefix(rest, ">"):
+			b.WriteString(text[:i-1])
+			rest = rest[1:]
+		case i > 0 && text[i-1] == '[' && strings.HasPrefix(rest, "]("+url+")"):
+			b.WriteString(text[:i-1])
+			rest = rest[len(url)+3:]
+		default:
+			b.WriteString(text[:i])
+		}
+		b.WriteString(url)
+		text = rest
+	}
 }
 
 // hasEntity reports whether text has a character as HTML writes it, "&quot;". The
@@ -174,7 +208,7 @@ func joinCut(text string) string {
 		return text
 	}
 	lines, near := strings.Split(text, "\n"), 0
-	for _, line := range lines {
+	for _, line := range lines[:len(lines)-1] { // the last may end anywhere
 		if n := utf8.RuneCountInString(line); n < width && n > width-15 {
 			near++
 		}

@@ -1,6 +1,9 @@
 package classify
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // lexicon finds all the fixed strings of the readers in one pass over a text:
 // an Aho-Corasick automaton with every transition worked out. Looking for each
@@ -29,6 +32,14 @@ type wordSet [maxWords / 64]uint64
 const maxWords = 768
 
 func (s *wordSet) has(id uint16) bool { return s[id/64]&(1<<(id%64)) != 0 }
+
+func (s *wordSet) len() int {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
 
 func newLexicon(words []string) *lexicon {
 	l := &lexicon{ids: map[string]uint16{}, width: 1}

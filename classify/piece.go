@@ -1,6 +1,9 @@
 package classify
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // piece is one attempt's text, prepared for the readers.
 type piece struct {
@@ -77,7 +80,7 @@ func (h hit) finding() Finding {
 	sc := scene{operation: h.operation, endpoint: h.endpoint, address: h.address}
 	f := sc.finding(h.cause, h.facts...)
 	f.Certainty, f.Alternatives = CertaintyPossible, h.alternatives
-	if h.cause == IdentityPullSecretMissing {
+	if h.cause == IdentityPullSecretMissing || h.cause == NodeRuntimeConfigIgnored {
 		f.Severity = SeverityWarn // the pull goes on without it
 	}
 	return f
@@ -87,12 +90,19 @@ func (h hit) finding() Finding {
 // stage explains a warning.
 func (h hit) rank() int {
 	switch {
-	case h.cause == IdentityPullSecretMissing:
+	case h.cause == IdentityPullSecretMissing || h.cause == NodeRuntimeConfigIgnored:
 		return 1
 	case LayerOf(h.cause) == LayerUnknown:
 		return 2
 	}
 	return 3
+}
+
+// offer adds another reading.
+func (h *hit) offer(c Cause) {
+	if h.cause != c && !slices.Contains(h.alternatives, c) {
+		h.alternatives = append(slices.Clip(h.alternatives), c)
+	}
 }
 
 // knows counts what a hit says besides its cause. Of two lines about the same

@@ -84,10 +84,11 @@ func (r request) safeURL() string {
 
 // requestAt reads the request whose URL begins at start and goes on at i.
 func requestAt(text string, start, i int) (request, bool) {
-	before := text[max(0, start-40):start]
+	before := text[max(0, start-400):start]
 	quoted := strings.HasSuffix(before, `"`)
 	before = strings.TrimRight(before, "\" \t\n")
-	word := before[strings.LastIndexAny(before, " \t\n:\"([")+1:]
+	before = spaced(before[max(0, len(before)-40):])
+	word := before[strings.LastIndexAny(before, " \t\n:\"([]")+1:]
 	var r request
 	switch {
 	case strings.EqualFold(word, "get"), strings.EqualFold(word, "head"), strings.EqualFold(word, "post"):
@@ -104,10 +105,17 @@ func requestAt(text string, start, i int) (request, bool) {
 		return request{}, false
 	}
 	end := urlEnd(text, i, quoted)
+	if quoted && (end == len(text) || text[end] != '"' || strings.Contains(text[i:end], ": ")) {
+		quoted = false // it never closes, or far behind
+		end = urlEnd(text, i, false)
+	}
 	parsed := parseRequest(r.method, text[start:end])
 	parsed.status, parsed.end = r.status, end
 	if quoted && end < len(text) && text[end] == '"' {
 		parsed.end++
+	}
+	if rest := strings.TrimPrefix(strings.TrimLeft(text[end:], "."), "\u2026"); len(text)-end-len(rest) >= 3 {
+		parsed.end = len(text) - len(rest) // cut short by who wrote it
 	}
 	return parsed, true
 }
@@ -171,6 +179,7 @@ func urlEnd(text string, i int, quoted bool) int {
 		for end > i && strings.IndexByte(":,;.)]'", text[end-1]) >= 0 {
 			end--
 		}
+		end = i + len(strings.TrimSuffix(text[i:end], "\u2026"))
 		// Very old clients put no space after the colon.
 		if j := strings.Index(text[i:end], ":x509"); j > 0 {
 			end = i + j

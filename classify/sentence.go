@@ -155,6 +155,7 @@ var sentences = map[Cause]string{
 	IdentityPullSecretMissing:      "a pull secret that the pod names is not there[: {message}]",
 	IdentityPullSecretInvalid:      "the content of a pull secret cannot be read",
 	IdentityChallengeUnsupported:   "{endpoint|'the registry'} asks for an authentication scheme that is not supported",
+	IdentityDecryptionKeyDenied:    "the key service did not give out the key of the encrypted image[: {message}]",
 	IdentityTokenMalformed:         "the token endpoint[ {endpoint}] answered without a usable token[: {message}]",
 
 	ImageManifestUnknown:      "{endpoint|'the registry'} has no such tag or digest[ (status {status})][: {message}]",
@@ -180,6 +181,7 @@ var sentences = map[Cause]string{
 	NodeRuntimeUnavailable:      "the container runtime on the node does not answer at its socket",
 	NodeSnapshotterError:        "the snapshotter on the node failed[: {message}]",
 	NodePullProgressDeadline:    "the pull was cancelled for lack of progress while unpacking",
+	NodeDecryptionFailed:        "the node could not decrypt a layer of the image[: {message}]",
 	NodeLocalLimit:              "the node has run out of sockets, ports or memory[ ({errno})]",
 
 	UnknownCanceledNoCause:        "the request[ to {endpoint}] was cancelled and nothing says why",

@@ -47,8 +47,8 @@ func splitLookup(rest string) (name, server, tail string, ok bool) {
 		n = min(len(rest), 256)
 	}
 	name = rest[:n]
-	if i := strings.Index(name, ":"); i >= 0 && i == len(name)-1 {
-		name = name[:i]
+	if strings.HasSuffix(name, ":") {
+		name = name[:len(name)-1]
 		return name, "", strings.TrimPrefix(rest[n:], " "), validName(name)
 	}
 	after, found := strings.CutPrefix(rest[n:], " on ")
@@ -195,7 +195,10 @@ func (p *piece) proxyPhrase() (hit, bool) {
 			return hit{}, false
 		}
 	}
-	if strings.EqualFold(phrase, "Proxy Authentication Required") {
+	if strings.ToUpper(phrase) == phrase {
+		return hit{}, false // the head of a registry's code
+	}
+	if strings.HasPrefix("Proxy Authentication Required", phrase) {
 		return hit{cause: EndpointProxyAuthRequired, facts: []Fact{{FactStatus, "407"}}}, true
 	}
 	return hit{cause: EndpointProxyRefusedConnect, facts: fact(FactMessage, phrase)}, true
@@ -223,6 +226,9 @@ func (p *piece) end() (hit, bool) {
 	if h, ok := p.looseErrno(lower); ok {
 		return h, true
 	}
+	if p.hasReq && strings.Trim(tail, " \"'.:)\u2026") == "" && (p.req.status || p.has("failed to do request: ")) {
+		return hit{cause: UnknownTruncatedNoCause}, true
+	}
 	if p.truncated() {
 		return hit{cause: UnknownTruncatedNoCause, operation: OperationUnknown}, true
 	}
@@ -249,7 +255,7 @@ func (p *piece) looseErrno(tail string) (hit, bool) {
 // truncated reports whether the text says that a pull failed and is cut off
 // inside one of the wrappers, before any cause.
 func (p *piece) truncated() bool {
-	if !p.has("failed to pull ") && !p.has("pull and unpack image") && !p.has("errimagepull:") {
+	if !p.has("failed to pull ") && !p.has("pull and unpack image") && !p.has("errimagepull:") && !p.has("get sandbox image") {
 		return false
 	}
 	text := strings.TrimRight(p.lower, " \"'")
@@ -258,8 +264,8 @@ func (p *piece) truncated() bool {
 		return true
 	}
 	for _, w := range wrapperWords {
-		for n := min(len(w)-1, len(bare)); n >= 4; n-- {
-			if strings.HasSuffix(bare, w[:n]) && (n == len(bare) || !isLetter(bare[len(bare)-n-1])) {
+		for n := min(len(w)-1, len(bare)); n >= 3; n-- {
+			if strings.HasSuffix(bare, w[:n]) && (n > 3 || strings.HasSuffix(bare[:len(bare)-n], ": ")) && (n == len(bare) || !isLetter(bare[len(bare)-n-1])) {
 				return true
 			}
 		}

@@ -41,6 +41,7 @@ var (
 	imageTable   = idsOf(imageMarkers)
 	socketTable  = idsOf(socketWords)
 	sandboxTable = idsOf(sandboxWords)
+	otherTable   = idsOf(otherWords)
 	sourceTable  = idsOf(slices.Concat(sourceDenied, sourceWords))
 	methodTable  = idsOf([]string{"head ", "get ", "post "})
 )

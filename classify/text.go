@@ -74,6 +74,9 @@ type attemptSet struct {
 // readRecord reads one line, with all attempts that it joins. It appends them to
 // hits, which is empty.
 func readRecord(outer *piece, hits []hit) attemptSet {
+	if outer.words.anyOf(otherTable()) && !outer.words.anyOf(pullTable()) {
+		return attemptSet{} // a probe, a volume, the pod's network
+	}
 	one := [1]attempt{{text: outer.s}}
 	attempts := one[:]
 	if outer.words.anyOf(joinTable()) {
@@ -87,12 +90,14 @@ func readRecord(outer *piece, hits []hit) attemptSet {
 			hits = append(hits, h)
 		}
 	}
-	if len(hits) <= 1 && (len(hits) == 0 || hits[0].order > orderLookup) && strings.IndexByte(outer.s, '\n') >= 60 {
+	if len(hits) <= 1 && strings.IndexByte(outer.s, '\n') >= 60 {
 		// A window may have cut lines inside of a word; then the words that are
 		// whole again are the surer ones.
 		var joined piece
 		joined.read(strings.ReplaceAll(outer.s, "\n", ""))
-		if h, ok := readAttempt(attempt{text: joined.s}, &joined); ok && (len(hits) == 0 || h.order < hits[0].order) {
+		gained := joined.words.len() > outer.words.len()
+		if h, ok := readAttempt(attempt{text: joined.s}, &joined); ok && (len(hits) == 0 || gained && h.order <= hits[0].order ||
+			h.order < hits[0].order && h.cause != EndpointProxyRefusedConnect) {
 			hits = []hit{h}
 		}
 	}
@@ -155,7 +160,7 @@ func Event(reason, message string) Reading {
 var pullReasons = []string{
 	"", "Failed", "ErrImagePull", "ImagePullBackOff", "BackOff", "InspectFailed", "ImageInspectError", "InvalidImageName",
 	"RegistryUnavailable", "SignatureValidationFailed", "FailedToRetrieveImagePullSecret", "Pulled", "Pulling", "ErrImageNeverPull",
-	"FreeDiskSpaceFailed", "ImageGCFailed",
+	"FreeDiskSpaceFailed", "ImageGCFailed", "EgressBlocked",
 }
 
 // reasonCauses are the reasons that name a fault whatever their message says.
@@ -227,7 +232,7 @@ func quietKind(words *wordSet) (Kind, bool) {
 func speaksOfPull(message string) bool {
 	var words wordSet
 	theLexicon().scan(message[:min(len(message), maxText)], &words)
-	return words.anyOf(pullTable())
+	return words.anyOf(pullTable()) || words.has(theLexicon().ids["curl: ("])
 }
 
 // decide names the probes that would settle what a text can only suggest.
@@ -294,7 +299,8 @@ func readAttempt(a attempt, outer *piece) (hit, bool) {
 	} else if h.operation == "" {
 		h.operation = p.operation(a.context)
 	}
-	p.hidden(&h)
+	p.hidden(&h, a)
+	p.realm(&h)
 	if h.mirror && p.hasReq && p.req.mirror() && (h.cause == ImageNotFound || h.cause == ImageManifestUnknown) {
 		h.cause, h.alternatives = RegistryMirrorMiss, []Cause{h.cause}
 	}
@@ -302,17 +308,38 @@ func readAttempt(a attempt, outer *piece) (hit, bool) {
 }
 
 // hidden adds what a text cannot show although it may be the cause.
-func (p *piece) hidden(h *hit) {
+func (p *piece) hidden(h *hit, a attempt) {
 	switch layer := LayerOf(h.cause); {
-	case p.hasReq && p.req.mirror() && (layer == LayerDNS || layer == LayerRoute || layer == LayerEndpoint || layer == LayerTLS):
+	case (a.cut || p.hasReq && p.req.mirror()) && (layer == LayerDNS || layer == LayerRoute || layer == LayerEndpoint || layer == LayerTLS):
 		// Until containerd 2.0 a dead mirror hides what the registry said.
 		h.alternatives = append(h.alternatives, ImageNotFound, IdentityAccessDeniedOrMissing)
+	case layer == LayerImage || layer == LayerIdentity:
+		if p.has("upstream") || p.has("cache rule") || p.has("proxy cache") || p.has("remote repository") {
+			h.offer(RegistryUpstreamFailed)
+			if layer == LayerImage {
+				h.offer(RegistryMirrorMiss)
+			}
+		}
 	case h.cause != DNSNXDOMAIN && h.cause != TLSUnknownAuthority:
 	case p.has("failed to do request: ") && p.req.operation() == OperationResolveManifest:
 		// containerd only logs that it cannot read a hosts.toml, and goes to
 		// the registry itself instead of the mirror, without its CA.
 		h.alternatives = append(h.alternatives, NodeRuntimeConfigIgnored)
 	}
+}
+
+// realm corrects what a realm that is no address led to: a name with a port in a
+// lookup, a scheme twice, two addresses in one.
+func (p *piece) realm(h *hit) {
+	if p.proxied() || h.operation != OperationFetchToken && (h.operation != OperationUnknown || p.hasReq) || LayerOf(h.cause) == LayerNode || h.cause == EndpointBadRealm {
+		return
+	}
+	if !(LayerOf(h.cause) == LayerDNS && (h.endpoint == "http" || h.endpoint == "https" || hasPort(h.endpoint) || strings.Count(h.endpoint, ":") > 1)) &&
+		!(p.hasReq && (containsAny(p.req.path, []string{"http://", "https://"}) || strings.Count(p.req.host, ":") > 1 && p.req.host[0] != '[')) {
+		return
+	}
+	h.alternatives = append([]Cause{h.cause}, h.alternatives...)
+	h.cause = EndpointBadRealm
 }
 
 // coarse gives the code that a text can show where the exact one needs more than
@@ -344,10 +371,7 @@ func (p *piece) core() (hit, bool) {
 	return hit{}, false
 }
 
-const (
-	readers     = 12
-	orderLookup = 1
-)
+const readers = 13
 
 // readBy asks one of the readers. They are called by name and not through a
 // table, so that p stays on the stack.
@@ -355,7 +379,7 @@ func (p *piece) readBy(order int) (hit, bool) {
 	switch order {
 	case 0:
 		return p.local()
-	case orderLookup:
+	case 1:
 		return p.lookup()
 	case 2:
 		return p.socket()
@@ -364,16 +388,18 @@ func (p *piece) readBy(order int) (hit, bool) {
 	case 4:
 		return p.handshake()
 	case 5:
-		return p.transport()
+		return p.curl()
 	case 6:
-		return p.answer()
+		return p.transport()
 	case 7:
-		return p.proxyPhrase()
+		return p.answer()
 	case 8:
-		return p.content()
+		return p.proxyPhrase()
 	case 9:
-		return p.identity()
+		return p.content()
 	case 10:
+		return p.identity()
+	case 11:
 		return p.secret()
 	}
 	return p.end()

@@ -37,7 +37,7 @@ func splitRecords(text string, records []string) []string {
 		}
 		record.WriteString(trimmed)
 		if i := strings.LastIndex(trimmed, `"http`); i >= 0 {
-			inURL = strings.IndexByte(trimmed[i+1:], '"') < 0
+			inURL = strings.IndexByte(trimmed[i+1:], '"') < 0 && !strings.Contains(trimmed[i:], ": ")
 		} else if strings.IndexByte(trimmed, '"') >= 0 {
 			inURL = false
 		}
@@ -87,7 +87,7 @@ func splitAttempts(record string) []attempt {
 	if list, before, after, ok := mirrorList(record); ok {
 		var attempts []attempt
 		for _, text := range list {
-			attempts = append(attempts, attempt{text: text, context: before, mirror: true})
+			attempts = append(attempts, attempt{text: text, context: before, mirror: true, cut: after == ""})
 		}
 		return append(attempts, attempt{text: after, context: before})
 	}
@@ -107,6 +107,7 @@ type attempt struct {
 	text    string
 	context string
 	mirror  bool
+	cut     bool // what the registry itself said is missing
 }
 
 // bracketed returns the inside of the kubelet's list of errors, and what stands
@@ -171,11 +172,9 @@ func mirrorList(record string) (list []string, before, after string, ok bool) {
 			continue
 		}
 		rest := record[i+len(marker):]
-		end := strings.Index(rest, "]): ")
+		end := strings.Index(rest, "]):")
 		if end < 0 {
-			if end = strings.Index(rest, "]):"); end < 0 {
-				continue
-			}
+			return []string{rest}, record[:i], "", true
 		}
 		sep := "]\n["
 		if !strings.Contains(rest[:end], sep) {

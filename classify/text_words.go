@@ -136,7 +136,7 @@ func (p *piece) identity() (hit, bool) {
 	}
 	switch {
 	case said && word == "denied":
-		return hit{cause: IdentityAccessDeniedOrMissing, facts: facts, alternatives: []Cause{IdentityForbidden}}, true
+		return hit{cause: IdentityAccessDeniedOrMissing, facts: facts, alternatives: []Cause{IdentityForbidden, EndpointSourceAddressDenied}}, true
 	case said:
 		return hit{cause: IdentityUnauthorized, facts: facts}, true
 	}

@@ -13,13 +13,20 @@ var pullWords = []string{
 	"pull image", "pulling image", "pulled image", "pull and unpack image", "pullimage", "errimagepull", "imagepullbackoff", "image pull",
 	"get sandbox image", "sandbox image", "initializing source docker://", "already present on machine", "pull qps exceeded",
 	"pulling container registry", "pinging container registry", "errimageneverpull", "pull policy of never", "fetch image", "resolve image",
-	"failed to pull ", "image to digest", "failed to resolve reference",
+	"failed to pull ", "image to digest", "failed to resolve reference", "error unpacking image",
+}
+
+// otherWords are other things of a cluster that fail with a network's words.
+var otherWords = []string{
+	"probe failed: ", "admission webhook ", "failed calling webhook ", "failed to setup network for sandbox ", "failed to set up sandbox container ",
+	"networkplugin cni failed ", "mountvolume.", "unable to attach or mount volumes", "attachvolume.", "exceeded quota: ", "failed to watch *v1.", "server returned http status ",
+	"leader election", "error retrieving resource lock", "failed to provision volume", "poststarthook",
 }
 
 // statusMarkers stand before a status.
 var statusMarkers = []string{
 	"unexpected status: ", "received unexpected http status: ", "statuscode: ", "invalid status code from registry ",
-	"unexpected status code ", "error parsing http ", "unexpected http code: ", "http status: ",
+	"unexpected status code ", "response status code ", "error parsing http ", "unexpected http code: ", "http status: ",
 }
 
 // joinMarkers stand where attempts are joined.
@@ -54,10 +61,10 @@ var stagePhrases = []phrases{
 	{"", OperationExtract, "", []string{"failed to extract layer", "failed to register layer", "adding layer", "unpack image on snapshotter"}},
 	{"", OperationFetchBlob, "", []string{"httpreadseeker", "httpreaderseeker", "reading blob", "writing blob", "fetching blob", "pulling image configuration",
 		"content descriptor", "failed commit on ref", "short read: expected", "read expected number of bytes", "copying blob", "copying config", "failed to copy: ",
-		"config blob", "parsing image configuration", "download failed after attempts", "download failed, retrying", "happened during read", "external blob", "/getimageblob",
+		"config blob", "parsing image configuration", "download failed after attempts", "download failed, retrying", "happened during read", "external blob", "/getimageblob", "/blobs/",
 		"because of no progress in ", "for image pull progress", ": downloading [", "filesystem layer verification"}},
 	{"", OperationResolveManifest, "", []string{"failed to resolve", "reading manifest", "pinging container registry", "pinging docker registry", "fetching manifest",
-		"manifest for ", "initializing source docker", "manifest unknown", "content at ", "failed with status code [manifests", "choosing image instance",
+		"manifest for ", "initializing source docker", "initializing image from source", "manifest unknown", "content at ", "status code [manifests", "choosing image instance",
 		"trying to pull repository", "load metadata", "resolve source metadata", "resolve image config", "permission for manifest", "image to digest",
 		"get checksum for docker", "named manifest", "manifest tagged by", "mirror resolve retries", "resolve mirror for key", "getting image source"}},
 }
@@ -96,9 +103,9 @@ var (
 // markerWords are looked for by position, too; the lexicon tells whether to.
 var markerWords = append([]string{
 	"lookup ", "dial tcp", "read tcp", "write tcp", "x509: ", "remote error: tls: ", "malformed http response ", "local error: tls: ", "proxyconnect tcp: ", "socks connect tcp ",
-	"anonymous token", "no basic auth credentials", "failed with status code [", "status ", "trying to pull repository", "unable to retrieve auth token",
+	"anonymous token", "no basic auth credentials", "status code [", "status ", "unexpected status from ", "curl: (", "schema 1", "upstream", "cache rule", "proxy cache", "httpread", "failed seek", "proxy authentication required", "manifest unknown", "trying to pull repository", "unable to retrieve auth token",
 	"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling from host ", "no suitable address found", "pulling image", "docker://", "failed to pull ",
 	"pull and unpack image", "errimagepull:", "head ", "get ", "post ",
 	"already present on machine", "successfully pulled image", "status: downloaded newer image for",
-	"status: image is up to date for", "bytes read=0", "returns image reference ", "image is up to date for ", `pulling image "`, `msg="pullimage `, "denied", "unauthorized", "not found", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
-}, slices.Concat(statusMarkers, imageMarkers, joinMarkers, sourceDenied, sourceWords)...)
+	"status: image is up to date for", "bytes read=0", "returns image reference ", "image is up to date for ", `pulling image "`, `msg="pullimage `, "denied", "unauthorized", "not found", "get sandbox image", "remote repository", "failed to do request: ", "unexpected eof", "context deadline exceeded", "context canceled", "request canceled", "operation was canceled",
+}, slices.Concat(statusMarkers, imageMarkers, joinMarkers, sourceDenied, sourceWords, otherWords)...)

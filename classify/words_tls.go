@@ -71,5 +71,6 @@ var transportPhrases = []phrases{
 	{DNSTemporaryFailure, "", "", []string{"getaddrinfo eai_again"}},
 	{DNSNXDOMAIN, "", "", []string{"name or service not known", "nodename nor servname provided"}},
 	{DNSTemporaryFailure, "", "", []string{"temporary failure in name resolution"}},
+	{RouteConnectTimeout, OperationUnknown, DNSResolverTimeout, []string{"required endpoints are unreachable"}},
 	{EndpointConnectionReset, "", "", []string{"use of closed network connection"}},
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/pullwalk/pullwalk/classify"
@@ -53,6 +54,19 @@ func (t Target) HostPort() string { return HostPort(t.Host, t.Port) }
 // HostPort joins a host and a port.
 func HostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// SplitHostPort reads host or host:port; the port is 443 if it is not said.
+func SplitHostPort(s string) (host string, port uint16, err error) {
+	host, p, err := net.SplitHostPort(s)
+	if err != nil {
+		host, p = s, "443"
+	}
+	n, err := strconv.ParseUint(p, 10, 16)
+	if err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/@?# ") {
+		return "", 0, fmt.Errorf("want host:port, got %q", s)
+	}
+	return host, uint16(n), nil
 }
 
 // Way is the way to a host, once it is open or known to be barred.

@@ -164,4 +164,17 @@ func TestMoreHostsThanAreFollowed(t *testing.T) {
 	run, _ := walk(t, world(t), func(r *pull.Run) { r.MaxHosts = 1 })
 	require.Equal(t, 1, run.Log().Overflow)
 	require.Len(t, run.Hosts(), 1)
+
+	full := &pull.Run{Opener: &dialing{}, MaxHosts: 32}
+	target := func(i int) pull.Target {
+		return pull.Target{Scheme: "https", Host: fmt.Sprintf("blobs%d.corp.test", i), Port: 443, Role: registry.RoleBlob}
+	}
+	for i := range full.MaxHosts {
+		require.NotNil(t, full.Host(t.Context(), target(i)))
+	}
+	require.Zero(t, full.Log().Overflow)
+	require.NotNil(t, full.Host(t.Context(), target(7)), "one that is known costs nothing")
+	require.Nil(t, full.Host(t.Context(), target(32)))
+	require.Len(t, full.Hosts(), 32)
+	require.Equal(t, 32, full.Log().Overflow)
 }
