@@ -353,8 +353,10 @@ func splitCode(body string) ([]string, string) {
 	if i := strings.Index(text, "Server message: "); i >= 0 {
 		text = text[i+len("Server message: "):]
 	} else if i := strings.IndexByte(text, '\n'); i >= 0 {
-		text = strings.TrimSpace(text[i+1:])
-		text = strings.TrimPrefix(text, "errors:")
+		text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text[i+1:]), "errors:"))
+		if text != "" && text[0] == '"' {
+			return nil, "" // the next field of a log in JSON
+		}
 	} else if i := strings.IndexByte(text, '"'); i >= 0 {
 		return nil, strings.TrimSuffix(strings.TrimSpace(text[i+1:]), `"`)
 	} else {

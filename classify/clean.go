@@ -14,7 +14,7 @@ import (
 func clean(text string) string {
 	escapes := strings.IndexByte(text, '\\') >= 0
 	bold, entities := strings.Contains(text, "**"), hasEntity(text)
-	links := strings.Contains(text, "](http") || strings.Contains(text, "<http")
+	links := strings.IndexByte(text, '<') >= 0 || strings.Contains(text, "](")
 	doubled := strings.Contains(text, `""`)
 	if strings.IndexByte(text, 0x1b) >= 0 || !isASCII(text) {
 		text = plain(text)

@@ -15,7 +15,7 @@ func (p *piece) curl() (hit, bool) {
 	if !ok {
 		return hit{}, false
 	}
-	h := hit{endpoint: curlHost(words)}
+	h := hit{endpoint: curlHost(asciiLower(p.s[i+len(number)+2:][:len(words)]))}
 	if name, _, _ := strings.Cut(h.endpoint, ":"); name == "localhost" || strings.HasPrefix(name, "127.") {
 		return hit{}, false // some program of the node
 	}
@@ -61,8 +61,10 @@ func curlHost(words string) string {
 			continue
 		}
 		host := rest
-		if n := strings.IndexAny(rest, " ,;\"'"); n >= 0 {
-			host, rest = rest[:n], rest[n:]
+		if n := strings.IndexAny(rest, " \n,;\"'"); n >= 0 {
+			if host, rest = rest[:n], rest[n:]; rest[0] == '\n' {
+				return "" // perhaps its head only
+			}
 		}
 		if host = strings.TrimRight(host, ".:"); !validName(host) {
 			return ""

@@ -156,7 +156,7 @@ var lookupPhrases = []phrases{
 func lookupAlternatives(c Cause) []Cause {
 	switch c {
 	case DNSNXDOMAIN:
-		return []Cause{DNSNoData}
+		return append(make([]Cause, 0, 2), DNSNoData)
 	case DNSServFail:
 		return []Cause{DNSRefused}
 	}

@@ -64,7 +64,7 @@ func plainReference(ref string) bool {
 			return false
 		}
 	}
-	return len(ref) <= 512 && !strings.Contains(ref, "eyJ") && !strings.Contains(ref, "://") && !strings.Contains(ref, "uthorization") && !strings.Contains(ref, "UTHORIZATION")
+	return len(ref) <= 512 && nextToken(ref, 0) < 0 && !strings.Contains(ref, "eyJ") && !strings.Contains(ref, "://") && !strings.Contains(ref, "uthorization") && !strings.Contains(ref, "UTHORIZATION")
 }
 
 // imageHost returns the registry host that a reference names in so many words,

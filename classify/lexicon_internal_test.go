@@ -11,10 +11,10 @@ import (
 func TestLexiconFits(t *testing.T) {
 	t.Parallel()
 	l := theLexicon()
-	assert.Less(t, len(l.ids), maxWords)
+	assert.Less(t, len(l.words), maxWords)
 	assert.Less(t, len(l.found), hasFound)
 	assert.LessOrEqual(t, l.width, 1<<columnBits)
-	for w := range l.ids {
+	for _, w := range l.words {
 		assert.Equal(t, asciiLower(w), w, "the text is read in lower case")
 	}
 }
@@ -24,7 +24,7 @@ func TestLexiconFindsWhatStringsContains(t *testing.T) {
 	t.Parallel()
 	l := theLexicon()
 	var all strings.Builder
-	for w := range l.ids {
+	for _, w := range l.words {
 		all.WriteString(w)
 	}
 	for _, text := range []string{
@@ -34,8 +34,8 @@ func TestLexiconFindsWhatStringsContains(t *testing.T) {
 		var set wordSet
 		lower := l.scanLower(text, &set)
 		assert.Equal(t, asciiLower(spaced(text)), lower)
-		for w, id := range l.ids {
-			assert.Equal(t, strings.Contains(lower, w), set.has(id), "%q in %q", w, text)
+		for id, w := range l.words {
+			assert.Equal(t, strings.Contains(lower, w), set.has(uint16(id)), "%q in %q", w, text)
 		}
 	}
 }

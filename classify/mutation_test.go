@@ -117,6 +117,13 @@ func TestDamagedTextsNeverAccuseAnother(t *testing.T) {
 		for name, text := range damages(l.Text) {
 			r := classify.Event(l.Reason, text)
 			total[name]++
+			assert.True(t, strings.HasPrefix(whole.Image, strings.TrimRight(r.Image, ".…")) || whole.Image == "", "%s: image %q of %q in %q", name, r.Image, whole.Image, text)
+			if e := whole.Best.Endpoint; e != "" && !strings.HasPrefix(name, "cut") && r.Best.Endpoint != whole.Best.Fact(classify.FactAddress) {
+				assert.True(t, r.Best.Endpoint == "" || r.Best.Endpoint == e || strings.HasPrefix(e, r.Best.Endpoint+":"), "%s: endpoint %q, want %q: %s", name, r.Best.Endpoint, e, text)
+			}
+			for _, foreign := range []string{"make:", "exit status 1", "------", "Dockerfile:"} {
+				assert.False(t, strings.Contains(r.Best.Fact(classify.FactMessage), foreign) && !strings.Contains(l.Text, foreign), "%s: message %q", name, r.Best.Fact(classify.FactMessage))
+			}
 			if r.Kind != classify.KindFailure || r.Best.Layer == classify.LayerUnknown {
 				silent[name]++
 				continue

@@ -29,6 +29,9 @@ func (p *piece) read(text string) {
 
 // matchBehind is match for what stands at from or later.
 func (p *piece) matchBehind(t *table, from int) (phrase, bool) {
+	if !p.words.anyOf(&t.any) {
+		return phrase{}, false
+	}
 	for i, id := range t.first {
 		if p.words.has(id) && (t.also[i] == noWord || p.words.has(t.also[i])) && strings.Contains(p.lower[from:], t.phrases[i].words) {
 			return t.phrases[i], true
@@ -47,8 +50,8 @@ func (w phrase) hit() hit {
 
 // has reports whether a fixed string of the lexicon is in the text.
 func (p *piece) has(word string) bool {
-	id, ok := theLexicon().ids[word]
-	if !ok {
+	id := theLexicon().id(word)
+	if id == noWord {
 		return strings.Contains(p.lower, word)
 	}
 	return p.words.has(id)
@@ -144,18 +147,10 @@ func (p *piece) index(word string) int {
 // not. It looks at the last 32 URLs.
 func (p *piece) lastRequest() (request, bool) {
 	text := p.s
-	var at [32]int // of the last URLs
-	n := 0
-	for from := 0; ; n++ {
-		i := strings.Index(text[from:], "://")
-		if i < 0 {
+	for i, n := len(text), 0; n < 32; n++ {
+		if i = strings.LastIndex(text[:i], "://"); i < 0 {
 			break
 		}
-		at[n%len(at)] = from + i
-		from += i + len("://")
-	}
-	for k := n - 1; k >= max(0, n-len(at)); k-- {
-		i := at[k%len(at)]
 		start := i - len("https")
 		if !strings.HasSuffix(text[:i], "https") {
 			if start++; !strings.HasSuffix(text[:i], "http") {

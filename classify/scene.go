@@ -56,7 +56,11 @@ func hasFact(facts []Fact, key string) bool {
 func fact(pairs ...string) []Fact {
 	var facts []Fact
 	for i := 0; i < len(pairs); i += 2 {
-		if value := Redact(pairs[i+1], 256); strings.TrimSpace(value) != "" {
+		value := pairs[i+1]
+		if len(value) > 256 || !plainReference(value) {
+			value = Redact(value, 256)
+		}
+		if strings.TrimSpace(value) != "" {
 			facts = append(facts, Fact{pairs[i], value})
 		}
 	}

@@ -102,7 +102,7 @@ func (p *piece) socket() (hit, bool) {
 	sc := scene{address: address, endpoint: p.req.host}
 	h := hit{address: address}
 	if p.proxied() {
-		sc.stage, h.endpoint = StageProxyConnect, address
+		sc.stage, h.endpoint, h.nobody = StageProxyConnect, address, address == ""
 	}
 	if symbol := wordsErrno(rest); symbol != "" {
 		h.cause = errnoCause(symbol, sc, established)

@@ -33,17 +33,17 @@ var (
 	transportTable   = compile(transportPhrases)
 	stageTable       = compile(stagePhrases)
 
-	backoffTable = idsOf(backoffWords)
-	pullTable    = idsOf(pullWords)
-	startTable   = idsOf([]string{`pulling image "`, `msg="pullimage `})
+	backoffTable = setOf(backoffWords)
+	pullTable    = setOf(pullWords)
+	startTable   = setOf([]string{`pulling image "`, `msg="pullimage `})
 	statusTable  = idsOf(statusMarkers)
-	joinTable    = idsOf(joinMarkers)
-	imageTable   = idsOf(imageMarkers)
-	socketTable  = idsOf(socketWords)
-	sandboxTable = idsOf(sandboxWords)
-	otherTable   = idsOf(otherWords)
-	sourceTable  = idsOf(slices.Concat(sourceDenied, sourceWords))
-	methodTable  = idsOf([]string{"head ", "get ", "post "})
+	joinTable    = setOf(joinMarkers)
+	imageTable   = setOf(imageMarkers)
+	socketTable  = setOf(socketWords)
+	sandboxTable = setOf(sandboxWords)
+	otherTable   = setOf(otherWords)
+	sourceTable  = setOf(slices.Concat(sourceDenied, sourceWords))
+	methodTable  = setOf([]string{"head ", "get ", "post "})
 )
 
 // phrase is one fixed string of [phrases]. also, unless empty, must be in the
@@ -69,6 +69,7 @@ func split(list []phrases) []phrase {
 // table is a list of phrases with their words looked up.
 type table struct {
 	phrases []phrase
+	any     wordSet // of first
 	first   []uint16
 	also    []uint16 // noWord = nothing more is asked for
 }
@@ -81,9 +82,10 @@ func compile(list []phrases) func() *table {
 		for _, p := range t.phrases {
 			also := uint16(noWord)
 			if p.also != "" {
-				also = l.ids[p.also]
+				also = l.id(p.also)
 			}
-			t.first, t.also = append(t.first, l.ids[p.words]), append(t.also, also)
+			t.first, t.also = append(t.first, l.id(p.words)), append(t.also, also)
+			t.any.add(l.id(p.words))
 		}
 		return t
 	})
@@ -93,14 +95,27 @@ func idsOf(words []string) func() []uint16 {
 	return sync.OnceValue(func() []uint16 {
 		var ids []uint16
 		for _, w := range words {
-			ids = append(ids, theLexicon().ids[w])
+			ids = append(ids, theLexicon().id(w))
 		}
 		return ids
 	})
 }
 
+func setOf(words []string) func() *wordSet {
+	return sync.OnceValue(func() *wordSet {
+		set := new(wordSet)
+		for _, w := range words {
+			set.add(theLexicon().id(w))
+		}
+		return set
+	})
+}
+
 // match returns the first phrase of t whose words are in the set.
 func (s *wordSet) match(t *table) (phrase, bool) {
+	if !s.anyOf(&t.any) {
+		return phrase{}, false
+	}
 	for i, id := range t.first {
 		if s.has(id) && (t.also[i] == noWord || s.has(t.also[i])) {
 			return t.phrases[i], true
@@ -109,12 +124,11 @@ func (s *wordSet) match(t *table) (phrase, bool) {
 	return phrase{}, false
 }
 
-// anyOf reports whether set holds one of ids.
-func (s *wordSet) anyOf(ids []uint16) bool {
-	for _, id := range ids {
-		if s.has(id) {
-			return true
-		}
+// anyOf reports whether the sets have a word in common.
+func (s *wordSet) anyOf(o *wordSet) bool {
+	common := uint64(0)
+	for i, words := range s {
+		common |= words & o[i]
 	}
-	return false
+	return common != 0
 }

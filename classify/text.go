@@ -39,13 +39,20 @@ func Text(message string) Reading {
 		var outer piece
 		outer.read(record)
 		reading.Image = orElse(reading.Image, outer.image())
-		best.take(readRecord(&outer, room))
+		best = fuller(best, readRecord(&outer, room))
 		for i := range words {
 			words[i] |= outer.words[i]
 		}
 	}
 	if len(best.hits) > 0 {
-		reading.Kind, reading.Attempts = KindFailure, make([]Finding, len(best.hits))
+		reading.Kind = KindFailure
+		store := new(struct { // one allocation for what most texts give
+			attempts [1]Finding
+			probes   [1]string
+		})
+		if reading.Attempts = store.attempts[:]; len(best.hits) > 1 {
+			reading.Attempts = make([]Finding, len(best.hits))
+		}
 		for i := range best.hits {
 			if pauseImage(reading.Image) {
 				best.hits[i].operation = OperationSandboxImage
@@ -53,7 +60,7 @@ func Text(message string) Reading {
 			reading.Attempts[i] = best.hits[i].finding()
 		}
 		reading.Best = reading.Attempts[best.top]
-		reading.Decide = decide(best.hits[best.top], reading.Image)
+		reading.Decide = decide(best.hits[best.top], reading.Image, store.probes[:0])
 		return reading
 	}
 	reading.Kind, reading.Cached = quietKind(&words)
@@ -107,22 +114,23 @@ func readRecord(outer *piece, hits []hit) attemptSet {
 	return attemptSet{hits, bestAttempt(hits)}
 }
 
-// take keeps o if it explains more than what was read before.
-func (s *attemptSet) take(o attemptSet) {
-	if len(o.hits) == 0 || len(s.hits) == 0 {
-		if len(o.hits) > 0 {
-			*s = o
-		}
-		return
+// fuller returns o if it explains more than s, what was read before.
+func fuller(s, o attemptSet) attemptSet {
+	switch {
+	case len(o.hits) == 0:
+		return s
+	case len(s.hits) == 0:
+		return o
 	}
 	best, top := &s.hits[s.top], &o.hits[o.top]
 	switch {
 	case top.rank() > best.rank(), top.cause == best.cause && top.knows() > best.knows():
-		*s = o
+		return o
 	case top.rank() == best.rank() && top.cause != best.cause && LayerOf(top.cause) == LayerOf(best.cause) &&
 		len(best.alternatives) < 4 && !slices.Contains(best.alternatives, top.cause):
 		best.alternatives = append(slices.Clip(best.alternatives), top.cause) // another line says so
 	}
+	return s
 }
 
 // Event reads an event of the cluster. The reason tells what the message is
@@ -212,7 +220,7 @@ func chooseAttempt(hits []hit) int {
 // quietKind reads texts without a failure.
 func quietKind(words *wordSet) (Kind, bool) {
 	l := theLexicon()
-	has := func(w string) bool { return words.has(l.ids[w]) }
+	has := func(w string) bool { return words.has(l.id(w)) }
 	switch {
 	case has("already present on machine"):
 		return KindOK, true
@@ -232,51 +240,7 @@ func quietKind(words *wordSet) (Kind, bool) {
 func speaksOfPull(message string) bool {
 	var words wordSet
 	theLexicon().scan(message[:min(len(message), maxText)], &words)
-	return words.anyOf(pullTable()) || words.has(theLexicon().ids["curl: ("])
-}
-
-// decide names the probes that would settle what a text can only suggest.
-func decide(h hit, image string) []string {
-	host := h.endpoint
-	if host == "" {
-		host = imageHost(image)
-	}
-	layer := LayerOf(h.cause)
-	if host == "" || layer == LayerNode {
-		return nil
-	}
-	bare := host
-	if hasPort(host) {
-		bare = strings.Trim(host[:strings.LastIndexByte(host, ':')], "[]")
-	}
-	switch {
-	case layer == LayerDNS:
-		return []string{"dns@" + host}
-	case h.cause == RouteConnectWaitTimeout || h.cause == UnknownRequestDeadlineNoStage || h.cause == UnknownCanceledNoCause:
-		return []string{"dns@" + bare, probeAt("connect@", orElse(h.address, host)), probeAt("tls@", host), "request@" + host}
-	case layer == LayerRoute || h.cause == EndpointConnectionRefused || h.cause == EndpointProxyUnreachable:
-		return []string{probeAt("connect@", orElse(h.address, host))}
-	case layer == LayerTLS || h.cause == EndpointTLSHandshakeTimeout || h.cause == EndpointConnectionReset || h.cause == EndpointConnectionClosedEOF:
-		return []string{probeAt("tls@", host)}
-	case layer == LayerUnknown:
-		return nil
-	case slices.Contains(h.alternatives, EndpointSourceAddressDenied) || h.cause == EndpointSourceAddressDenied:
-		// Whether the name leads to a private endpoint decides between an
-		// identity and a network rule.
-		return []string{"request@" + host, "dns@" + bare}
-	}
-	return []string{"request@" + host}
-}
-
-// probeAt names a probe of a port, HTTPS's own if host has none.
-func probeAt(probe, host string) string {
-	switch {
-	case hasPort(host):
-		return probe + host
-	case strings.IndexByte(host, ':') >= 0:
-		return probe + joinPort(host, "443")
-	}
-	return probe + host + ":443"
+	return words.anyOf(pullTable()) || words.has(theLexicon().id("curl: ("))
 }
 
 // readAttempt reads one attempt. outer is the record that it stood in.

@@ -23,7 +23,7 @@ func splitRecords(text string, records []string) []string {
 	}
 	for line := range strings.Lines(text) {
 		trimmed := strings.Trim(line, margin)
-		if trimmed == "" || strings.HasPrefix(trimmed, "```") {
+		if trimmed == "" || foreignLine(trimmed) {
 			continue
 		}
 		if startsRecord(trimmed) && !wantsTime(record.String()) {
@@ -44,6 +44,13 @@ func splitRecords(text string, records []string) []string {
 	}
 	flush()
 	return records
+}
+
+// foreignLine reports whether a line is what a Makefile, a builder or a pretty
+// printer puts around an error.
+func foreignLine(line string) bool {
+	return beginsWith(line, []string{"```", "make: ", "make[", "-----", "Dockerfile:", "script returned exit code "}) ||
+		len(line) < 3 && strings.Trim(line, "{}[],") == "" || len(line) < 16 && strings.HasPrefix(line, "exit status ")
 }
 
 // wantsTime reports whether a record so far ends before a time, which then does
