@@ -17,10 +17,10 @@ import (
 	"github.com/pullwalk/pullwalk/reach"
 )
 
-// Check is a rung of the caller's own: something that this company's pulls need
-// and that nobody else knows of. It stands in the ladder of an endpoint like one of
-// ours: it starts as soon as what it needs holds, beside everything else, is blocked
-// by what it needs, and a pull with a failed Check has failed.
+// Check is a step of the caller's own: something that pulls here need and that nobody
+// else knows of. It is taken at an endpoint like any other step: it starts as soon as
+// the steps that it needs hold, is blocked where one of them fails, and fails the pull
+// where it fails.
 //
 // What a runtime would do is decided without it: a Check that fails at a mirror
 // does not make the walk go on to the next source. At a host that the pull was not
@@ -35,7 +35,7 @@ type Check struct {
 	Layer classify.Layer
 	// Roles says at which endpoints it runs, once at each. Empty = where manifests
 	// are asked for: the registry, and mirrors before it. A role that this pull does
-	// not come to is told as a skipped step of the registry. The sandbox image has none.
+	// not come to makes a skipped step of the registry. The sandbox image has none.
 	Roles []endpoints.Role
 	// Needs names steps of the same endpoint: other Checks, and of ours dns, route,
 	// connect, tunnel, tls, ping, challenge, token, resolve, manifest, config and layer.

@@ -29,10 +29,10 @@ import (
 
 // The exit codes.
 const (
-	exitProved    = 0
-	exitFailed    = 1
+	exitProved  = 0
+	exitFailed  = 1
 	exitInvalid = 2
-	exitOpen      = 3
+	exitOpen    = 3
 )
 
 func main() {
