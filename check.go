@@ -17,14 +17,13 @@ import (
 	"github.com/pullwalk/pullwalk/reach"
 )
 
-// Check is a step of the caller's own: something that pulls here need and that nobody
-// else knows of. It is taken at an endpoint like any other step: it starts as soon as
-// the steps that it needs hold, is blocked where one of them fails, and fails the pull
-// where it fails.
+// Check is a step of the caller's own: something that the caller's pulls need and that
+// nobody else knows of. It starts as soon as what it needs holds, beside everything else,
+// and is blocked by what it needs. A pull with a failed Check has failed.
 //
-// What a runtime would do is decided without it: a Check that fails at a mirror
-// does not make the walk go on to the next source. At a host that the pull was not
-// seen to come to it can only warn, as any step there.
+// What a runtime would do is decided without it: a Check that fails at a mirror does not
+// make the walk go on to the next source. At a host that the pull was not seen to come to
+// it can only warn, as any step there.
 type Check struct {
 	// ID names it, "corp/egress-tag": words of letters, digits, dots, hyphens and
 	// underscores with slashes between, at least one, which ours never have. At most
@@ -35,7 +34,7 @@ type Check struct {
 	Layer classify.Layer
 	// Roles says at which endpoints it runs, once at each. Empty = where manifests
 	// are asked for: the registry, and mirrors before it. A role that this pull does
-	// not come to makes a skipped step of the registry. The sandbox image has none.
+	// not come to is told as a skipped step of the registry. The sandbox image has none.
 	Roles []endpoints.Role
 	// Needs names steps of the same endpoint: other Checks, and of ours dns, route,
 	// connect, tunnel, tls, ping, challenge, token, resolve, manifest, config and layer.

@@ -125,8 +125,8 @@ func (r *Result) Fingerprint() string {
 		add("source", s.Kind, s.Host, string(s.Verdict))
 		for _, e := range s.Endpoints {
 			for _, st := range e.Steps {
-				single := st.Addr.IsValid() && e.Scheme != pull.SchemeDNS
-				if !single && st.Status != StatusOK && st.Status != StatusSkipped {
+				one := st.Addr.IsValid() && e.Scheme != pull.SchemeDNS
+				if !one && st.Status != StatusOK && st.Status != StatusSkipped {
 					add("step", s.Host, e.Scheme, e.HostPort(), string(st.ID), string(st.Status))
 				}
 			}
