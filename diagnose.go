@@ -19,8 +19,8 @@ import (
 // Diagnose walks the pull of image as the node's runtime would, and says what
 // broke first.
 //
-// The error is non-nil only for a senseless question: an invalid reference,
-// platform, option or node view. Whatever the network, the registry or the
+// The error is non-nil only for an invalid reference, platform, option or
+// node view. Whatever the network, the registry or the
 // context does is in the Result: when ctx ends, Diagnose returns within 250 ms
 // with what is known.
 func Diagnose(ctx context.Context, image string, opts *Options) (*Result, error) {
@@ -36,7 +36,7 @@ func Diagnose(ctx context.Context, image string, opts *Options) (*Result, error)
 // to and verified once, however many images lead there. Connections are used
 // again. What belongs to one image is asked for each: its manifests, its blobs, its
 // Checks, and its tokens, which are never used for another repository. A host that is
-// broken is therefore judged once and stands, with its whole ladder, in the
+// broken is therefore judged once and stands, with all its steps, in the
 // result of every image that needs it: each Result is complete in itself and says
 // what [Diagnose] would say alone.
 //
@@ -53,7 +53,7 @@ func Diagnose(ctx context.Context, image string, opts *Options) (*Result, error)
 // walked once, and stands in every result. Started and ElapsedMS count from the
 // beginning of the call.
 //
-// The error is as of [Diagnose]. One senseless image refuses the whole call before
+// The error is as of [Diagnose]. One invalid image refuses the whole call before
 // the first packet; the error names it. When ctx ends, every image has what is
 // known of it within 250 ms.
 func DiagnoseAll(ctx context.Context, images []string, opts *Options) ([]*Result, error) {
@@ -91,12 +91,12 @@ type question struct {
 	refs     []registry.Reference
 
 	mu       sync.Mutex
-	reported map[string]told // what the cluster reported, by the reference
+	reported map[string]imageEvents // what the cluster reported, by the reference
 }
 
 // ask refuses invalid arguments. Each image stands once in images.
 func ask(images []string, opts *Options) (*question, error) {
-	q := &question{reported: map[string]told{}}
+	q := &question{reported: map[string]imageEvents{}}
 	if opts != nil {
 		q.opts = *opts
 	}

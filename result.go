@@ -90,7 +90,7 @@ const (
 	Touch PullMode = "touch"
 	// Complete downloads every layer and checks every digest. Nothing is stored.
 	Complete PullMode = "complete"
-	// Connect climbs to the registry and its token server and stops before any
+	// Connect goes to the registry and its token server and stops before any
 	// identity is used.
 	Connect PullMode = "connect"
 )

@@ -205,7 +205,7 @@ func (c *Check) call(ctx context.Context, in Input) answer {
 	}
 }
 
-// ask runs c within its limit and settles what it said.
+// ask runs c within its limit and sets the status by what it said.
 func (w *way) ask(ctx context.Context, c *Check, s pull.Step) pull.Step {
 	limit := min(cmp.Or(c.Timeout, defaultCheck), w.source.image.opts.Budget/BudgetShare)
 	within, cancel := context.WithTimeout(ctx, limit)
@@ -244,7 +244,7 @@ func (w *way) ask(ctx context.Context, c *Check, s pull.Step) pull.Step {
 	return pull.StatusOf(s, true, "", findings)
 }
 
-// unanswered settles a check that gave no answer; what it found is kept as a
+// unanswered is the step of a check that gave no answer; what it found is kept as a
 // warning.
 func unanswered(c *Check, s pull.Step, why string, findings []classify.Finding) pull.Step {
 	f := classify.New(classify.UnknownCheckUnanswered, fmt.Sprintf("The check %s gave no answer: %s", c.ID, why), classify.Fact{Key: classify.FactReason, Value: why})

@@ -20,7 +20,7 @@ type Progress struct {
 	Bytes, Rate int64
 }
 
-// How silence is told.
+// When silence and rates are reported.
 const (
 	SilentAfter = 3 * time.Second // well before the five seconds in which a silent hop must be named
 	silentAgain = 5 * time.Second

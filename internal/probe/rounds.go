@@ -129,9 +129,9 @@ func (r rate) failures() string {
 	return strings.Join(names, ", ")
 }
 
-// told records the rounds of one subject. They only warn: that something never
+// recordRounds records the rounds of one subject. They only warn: that something never
 // holds the step itself has said.
-func (p *Probe) told(s pull.Step, index int, r rate, findings []classify.Finding) {
+func (p *Probe) recordRounds(s pull.Step, index int, r rate, findings []classify.Finding) {
 	switch {
 	case len(findings) > 0 && r.held > 0:
 		s.Status = pull.StatusDegraded
@@ -149,7 +149,7 @@ func (p *Probe) told(s pull.Step, index int, r rate, findings []classify.Finding
 	p.record(s, index)
 }
 
-// connectAgain is one more connect of a lane. Silence is not traced again.
+// connectAgain is one more connect to an address. Silence is not traced again.
 func (a *attempt) connectAgain(ctx context.Context) outcome {
 	c := &reach.Checker{Router: a.probe.by.View.Router, Dialer: a.probe.by.View.Dialer, Limit: a.probe.by.Limits.Connect, NoTrace: true}
 	rep, conn, err := c.Connect(ctx, a.addrPort())
@@ -171,12 +171,12 @@ func (a *attempt) connects(first outcome, more *rounds) outcome {
 		a.probe.beside.Go(func() {
 			all := more.wait(outcome{})
 			closeBut(all, -1)
-			a.tellConnects(seen, all)
+			a.judgeConnects(seen, all)
 		})
 		return first
 	}
 	all := more.wait(outcome{})
-	findings := a.tellConnects(seen, all)
+	findings := a.judgeConnects(seen, all)
 	kept := -1
 	for i, o := range all {
 		if o.conn != nil && pull.Passes(o.Status) {
@@ -203,9 +203,9 @@ func closeBut(all []outcome, kept int) {
 	}
 }
 
-// tellConnects records the rounds of the lane's address; all[0] stands for the
+// judgeConnects records the rounds of the address; all[0] stands for the
 // first, which was seen.
-func (a *attempt) tellConnects(first pull.Round, all []outcome) []classify.Finding {
+func (a *attempt) judgeConnects(first pull.Round, all []outcome) []classify.Finding {
 	list := []pull.Round{first}
 	for _, o := range all[1:] {
 		list = append(list, o.round())
@@ -230,7 +230,7 @@ func (a *attempt) tellConnects(first pull.Round, all []outcome) []classify.Findi
 		}
 		findings = append(findings, f)
 	}
-	a.probe.told(pull.Step{Layer: classify.LayerRoute, Subject: string(pull.StepConnect), Addr: a.addr, Rounds: list}, a.index, r, slices.Clone(findings))
+	a.probe.recordRounds(pull.Step{Layer: classify.LayerRoute, Subject: string(pull.StepConnect), Addr: a.addr, Rounds: list}, a.index, r, slices.Clone(findings))
 	return findings
 }
 
@@ -242,11 +242,11 @@ func (p *Probe) lookups(first outcome, more *rounds) outcome {
 	seen := first
 	seen.Findings = slices.Clone(first.Findings) // those of the step are placed when it is recorded
 	if pull.Passes(first.Status) {
-		p.beside.Go(func() { p.tellLookups(more.wait(seen)) })
+		p.beside.Go(func() { p.judgeLookups(more.wait(seen)) })
 		return first
 	}
 	all := more.wait(seen)
-	findings := p.tellLookups(all)
+	findings := p.judgeLookups(all)
 	i := slices.IndexFunc(all, func(o outcome) bool { return pull.Passes(o.Status) && o.Report != nil })
 	if i < 0 || first.Status != pull.StatusFailed {
 		return first
@@ -257,9 +257,9 @@ func (p *Probe) lookups(first outcome, more *rounds) outcome {
 	return held
 }
 
-// tellLookups records the rounds of the name. Addresses that rotate are no fault;
+// judgeLookups records the rounds of the name. Addresses that rotate are no fault;
 // an answer that fails now and then is, and so is one that is private now and then.
-func (p *Probe) tellLookups(all []outcome) []classify.Finding {
+func (p *Probe) judgeLookups(all []outcome) []classify.Finding {
 	var list []pull.Round
 	var reports []*dnscheck.Report
 	for _, o := range all {
@@ -297,7 +297,7 @@ func (p *Probe) tellLookups(all []outcome) []classify.Finding {
 		}
 		findings = append(findings, f)
 	}
-	p.told(pull.Step{Layer: classify.LayerDNS, Subject: string(pull.StepDNS), Rounds: list}, 0, r, slices.Clone(findings))
+	p.recordRounds(pull.Step{Layer: classify.LayerDNS, Subject: string(pull.StepDNS), Rounds: list}, 0, r, slices.Clone(findings))
 	return findings
 }
 
