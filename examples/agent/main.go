@@ -31,7 +31,7 @@ import (
 const (
 	exitOK           = 0
 	exitFailed       = 1
-	exitInvalid    = 2
+	exitInvalid      = 2
 	exitInconclusive = 3
 )
 

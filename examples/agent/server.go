@@ -141,17 +141,7 @@ func (h *handler) diagnose(w http.ResponseWriter, r *http.Request) {
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(readLimit))
-	var req agentclient.Request
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, agentclient.MaxRequest))
-	body.DisallowUnknownFields() // half a question is another question
-	err := body.Decode(&req)
-	if err == nil {
-		if _, err = body.Token(); err == io.EOF {
-			err = nil
-		} else if err == nil {
-			err = errors.New("more follows the question")
-		}
-	}
+	req, err := agentclient.DecodeRequest(http.MaxBytesReader(w, r.Body, agentclient.MaxRequest))
 	// From here on net/http reads to learn that the client has gone.
 	_ = control.SetReadDeadline(time.Time{})
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {

@@ -111,11 +111,11 @@ func TestProofOfAFailure(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	tests := []struct {
-		name            string
-		answer          http.HandlerFunc
-		code            int
-		message         string
-		after           time.Duration
+		name          string
+		answer        http.HandlerFunc
+		code          int
+		message       string
+		after         time.Duration
 		busy, invalid bool
 	}{
 		{"busy", func(w http.ResponseWriter, _ *http.Request) {
