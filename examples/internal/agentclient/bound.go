@@ -16,9 +16,10 @@ type bounds struct {
 	keys     int // of all objects together
 }
 
-// What a request and a result may hold. An ordinary result has some hundred objects.
+// What a request, a pull secret and a result may hold. An ordinary result has some hundred objects.
 var (
 	requestBounds = bounds{elements: 2 * (MaxImages + MaxEvents + MaxPullSecrets), objects: 2 * (MaxEvents + MaxPullSecrets), keys: 16 << 10}
+	secretBounds  = bounds{elements: MaxAuths, objects: MaxAuths + 2, keys: 8 * MaxAuths}
 	resultBounds  = bounds{elements: maxObjects, objects: maxObjects, keys: 10 * maxObjects}
 )
 

@@ -118,6 +118,10 @@ func (e *StatusError) Invalid() bool {
 // used: not JSON, too large, of another schema, or not about what was asked.
 var ErrAnswer = errors.New("the agent's answer cannot be used")
 
+// ErrRequest is found by errors.Is in the error about a request that was not sent,
+// since every agent would refuse it.
+var ErrRequest = errors.New("the request is invalid")
+
 // Diagnose asks the agent at addr. The results are those of req.Images, in their
 // order. The error is a *StatusError where the agent refuses, wraps ErrAnswer
 // where what it says cannot be used, and else is about the way to the agent.
@@ -126,7 +130,7 @@ var ErrAnswer = errors.New("the agent's answer cannot be used")
 // mode. Whether it is true is the agent's word.
 func (c *Client) Diagnose(ctx context.Context, addr netip.AddrPort, req Request) ([]*pullwalk.Result, error) {
 	if err := req.Check(); err != nil {
-		return nil, fmt.Errorf("agentclient: %w", err)
+		return nil, fmt.Errorf("agentclient: %w: %w", ErrRequest, err)
 	}
 	config := c.config(req.Node)
 	switch {
