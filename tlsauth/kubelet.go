@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
@@ -45,6 +46,7 @@ type Kubelet struct {
 	// Secrets are the pod's imagePullSecrets, then those of its service account.
 	// All are matched as if they were one.
 	Secrets []PullSecret
+	parsed  *parsedSecrets // made by NodeKubelet; nil = secrets are parsed for each plan
 	// FS is the node's file tree, for the kubelet's own files and the plugins'
 	// executables; nil = no node file is looked at.
 	FS fs.FS
@@ -93,7 +95,7 @@ const (
 // What the kubelet reads at its start may have changed since: the answer is what
 // it would do after a restart.
 func NodeKubelet(fsys fs.FS, args []string, environ map[string]string) *Kubelet {
-	k := &Kubelet{FS: fsys, Dir: flag(args, flagRootDir), Home: environ["HOME"], PluginDir: flag(args, flagProviderDir)}
+	k := &Kubelet{parsed: &parsedSecrets{}, FS: fsys, Dir: flag(args, flagRootDir), Home: environ["HOME"], PluginDir: flag(args, flagProviderDir)}
 	file := flag(args, flagProviderConfig)
 	if file == "" || fsys == nil {
 		return k
@@ -261,22 +263,60 @@ func (k *Kubelet) secrets(p *CredentialPlan) {
 			src.Reason = "it is empty, and passed over silently"
 			p.find(classify.IdentityPullSecretInvalid, fmt.Sprintf("the pull secret %s holds nothing under the key that its type asks for, and is passed over silently", name))
 		default:
-			keys, err := dockerConfig(s.Data, "", form)
+			keys, err := k.parsed.read(s.Data, form)
 			if err != nil {
 				src.Reason = classify.Redact(err.Error(), 200)
 				p.find(classify.IdentityPullSecretInvalid, fmt.Sprintf("the pull secret %s cannot be read, which ends the pull: %s", name, src.Reason)).Severity = classify.SeverityFail
 				break
 			}
-			for j := range keys.entries {
-				keys.entries[j].from = "pull secret " + name
+			for _, e := range keys.entries {
+				e.from = "pull secret " + name
+				all.entries = append(all.entries, e)
 			}
-			all.entries = append(all.entries, keys.entries...)
 			src.Matched, src.NearestMiss = keys.matched(p.Repository), keys.nearest(p.Repository)
 		}
 		p.Sources = append(p.Sources, src)
 	}
 	all.sort()
 	p.offer(all.lookup(p.Repository))
+}
+
+// parsedSecrets keeps what pull secrets hold: a tenant may write 1 MiB of entries, and
+// every image asks for a plan several times.
+type parsedSecrets struct {
+	mu    sync.Mutex
+	known map[secretID]parsedSecret
+}
+
+// secretID is the same bytes, read in the same form.
+type secretID struct {
+	first *byte
+	size  int
+	form  form
+}
+
+type parsedSecret struct {
+	keys *Keychain // not to be changed
+	err  error
+}
+
+// read parses data, which is not empty. It is safe on a nil parsedSecrets.
+func (p *parsedSecrets) read(data []byte, form form) (*Keychain, error) {
+	if p == nil {
+		return dockerConfig(data, "", form)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := secretID{&data[0], len(data), form}
+	got, known := p.known[id]
+	if !known {
+		got.keys, got.err = dockerConfig(data, "", form)
+		if p.known == nil {
+			p.known = map[secretID]parsedSecret{}
+		}
+		p.known[id] = got
+	}
+	return got.keys, got.err
 }
 
 // node adds the credentials of the node's files.

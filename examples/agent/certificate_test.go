@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -25,4 +26,12 @@ func encode(t *testing.T, pair tls.Certificate) (cert, key string) {
 
 func trusting(w *lab.World) *tls.Config {
 	return &tls.Config{RootCAs: w.TrustedPool(), ServerName: agentclient.ServerName}
+}
+
+func encodeCertificate(der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+func tokenIs(token string) func(context.Context, string) ([]byte, error) {
+	return func(context.Context, string) ([]byte, error) { return []byte(token), nil }
 }

@@ -5,18 +5,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
-	"os"
-
-	"golang.org/x/net/netutil"
 )
 
 const (
 	minToken       = 32
 	maxToken       = 4096
 	maxConnections = 64 // most of them wait; what is answered at once is -concurrent
+	maxOfAddress   = 16
 )
 
 // listening says where the agent answers, and to whom.
@@ -25,6 +22,13 @@ type listening struct {
 	port              int
 	tokenFile         string
 	certFile, keyFile string
+	review            *reviewer // nil = no token is reviewed
+}
+
+// loopback reports whether only this machine can ask.
+func (l listening) loopback() bool {
+	addr, err := netip.ParseAddr(l.address)
+	return err == nil && addr.Unmap().IsLoopback()
 }
 
 // open checks the files and listens. Whoever may ask makes this node send
@@ -38,8 +42,8 @@ func (l listening) open() (net.Listener, error) {
 	if l.port < 0 || l.port > 65535 {
 		return nil, fmt.Errorf("-port: %d is no port", l.port)
 	}
-	if !addr.Unmap().IsLoopback() && (l.tokenFile == "" || l.certFile == "" || l.keyFile == "") {
-		return nil, fmt.Errorf("%s is not loopback: -token-file, -tls-cert and -tls-key are needed there", addr)
+	if !l.loopback() && (l.tokenFile == "" && l.review == nil || l.certFile == "" || l.keyFile == "") {
+		return nil, fmt.Errorf("%s is not loopback: -token-file or -token-users, -tls-cert and -tls-key are needed there", addr)
 	}
 	if l.tokenFile != "" {
 		if _, err := l.token(); err != nil {
@@ -58,7 +62,7 @@ func (l listening) open() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener = netutil.LimitListener(listener, maxConnections)
+	listener = &door{Listener: listener, most: maxConnections, each: maxOfAddress}
 	if l.certFile != "" {
 		listener = tls.NewListener(listener, &tls.Config{GetCertificate: l.certificate, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}})
 	}
@@ -67,7 +71,15 @@ func (l listening) open() (net.Listener, error) {
 
 // certificate is read for each connection, so that it can be renewed in place.
 func (l listening) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(l.certFile, l.keyFile)
+	cert, err := readSmall(l.certFile, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("the certificate: %w", err)
+	}
+	key, err := readSmall(l.keyFile, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("the certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return nil, fmt.Errorf("the certificate: %w", err)
 	}
@@ -76,13 +88,8 @@ func (l listening) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // token is read for each request, so that it can be renewed in place.
 func (l listening) token() ([]byte, error) {
-	f, err := os.Open(l.tokenFile)
-	if err != nil {
-		return nil, fmt.Errorf("the token: %w", err)
-	}
-	defer f.Close()
-	token, err := io.ReadAll(io.LimitReader(f, maxToken+1))
-	if err != nil {
+	token, err := readSmall(l.tokenFile, maxToken+1)
+	if err != nil && token == nil {
 		return nil, fmt.Errorf("the token: %w", err)
 	}
 	if token = bytes.TrimSpace(token); len(token) < minToken || len(token) > maxToken {

@@ -2,12 +2,10 @@ package main
 
 import (
 	"bytes"
-	"net"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -118,28 +116,4 @@ func TestToken(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 	}
 	require.NoError(t, agent.stop())
-}
-
-// More connections than the bound wait for one to end; they cost the agent nothing.
-func TestConnectionsAreBounded(t *testing.T) {
-	_, root := world(t)
-	agent := start(t, machine{hostRoot: root}, listening{}, 1)
-	var open []net.Conn
-	for range maxConnections {
-		c, err := net.Dial("tcp", agent.addr.String())
-		require.NoError(t, err)
-		t.Cleanup(func() { c.Close() })
-		open = append(open, c)
-	}
-	client := &http.Client{Timeout: 300 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
-	health := func() error {
-		resp, err := client.Get(agent.url("/healthz"))
-		if err != nil {
-			return err
-		}
-		return resp.Body.Close()
-	}
-	require.Error(t, health())
-	require.NoError(t, open[0].Close())
-	require.Eventually(t, func() bool { return health() == nil }, 5*time.Second, 10*time.Millisecond)
 }

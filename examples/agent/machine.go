@@ -18,6 +18,15 @@ type machine struct {
 	hostRoot   string   // where its file tree is seen; "" = this machine's own
 	node       string   // the cluster's name for it; "" = not known
 	registries []string // whose images are diagnosed; nil = all
+	plugins    bool     // the kubelet's credential plugins are run
+}
+
+// check says what of the flags makes no sense.
+func (m machine) check() error {
+	if m.plugins && m.hostRoot != "" && m.hostRoot != "/" {
+		return fmt.Errorf("-run-credential-plugins: want the node's own root, got -host-root %s", m.hostRoot)
+	}
+	return nil
 }
 
 // invalidQuestion is one that no node could answer.
@@ -39,7 +48,7 @@ func (m machine) diagnose(ctx context.Context, req agentclient.Request) ([]*pull
 	ctx, cancel := context.WithTimeout(ctx, req.Budget())
 	defer cancel()
 	opts := &pullwalk.Options{
-		Node: m.view(), Keychain: podSecrets(req.PullSecrets), NodeCredentials: true, Pull: req.Pull, Events: req.Events,
+		Node: m.view(), Keychain: podSecrets(req.PullSecrets), NodeCredentials: true, RunPlugins: m.plugins, Pull: req.Pull, Events: req.Events,
 		Budget: req.Budget(), UserAgent: "pullwalk-agent",
 	}
 	results, err := pullwalk.DiagnoseAll(ctx, req.Images, opts)
@@ -84,8 +93,7 @@ func (m machine) allowed(image string) error {
 }
 
 // podSecrets are the pod's, which the request brings. The kubelet offers the node's
-// own after them, [pullwalk.Options.NodeCredentials]. Credential provider plugins are
-// judged and not run: where one would decide, the result is inconclusive and says so.
+// own after them, [pullwalk.Options.NodeCredentials].
 func podSecrets(secrets []agentclient.PullSecret) *tlsauth.Kubelet {
 	k := &tlsauth.Kubelet{}
 	for _, s := range secrets {

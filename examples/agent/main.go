@@ -54,6 +54,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		node       = flags.String("node", "", "the cluster's `name` of this node; every result carries it")
 		registries = flags.String("registries", "", "`hosts`, separated by commas, whose images are diagnosed; without it all")
 
+		plugins = flags.Bool("run-credential-plugins", false, "run the kubelet's credential provider plugins, as root and from the node's own root: not with -host-root")
+
 		once   = flags.Bool("once", false, "diagnose one image and end")
 		pull   = flags.String("pull", "", "with -once: touch, complete or connect")
 		budget = flags.Duration("budget", 0, "with -once: limit for the diagnosis (default 1m, complete 5m)")
@@ -65,7 +67,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&l.address, "address", "127.0.0.1", "IP `address` to listen on; one that is not loopback needs the three files")
 	flags.IntVar(&l.port, "port", agentclient.DefaultPort, "port to listen on")
 	flags.StringVar(&l.tokenFile, "token-file", "", "`file` with the bearer token that requests must carry")
-	flags.StringVar(&l.certFile, "tls-cert", "", "`file` with the certificate, for the name "+agentclient.ServerName)
+	users := flags.String("token-users", "", "`users`, separated by commas, that may ask with a token of the cluster for the audience NODE."+agentclient.ServerName+"; needs -node and the right to create tokenreviews")
+	flags.StringVar(&l.certFile, "tls-cert", "", "`file` with the certificate, for the name "+agentclient.ServerName+", or NODE."+agentclient.ServerName+" where each node has its own")
 	flags.StringVar(&l.keyFile, "tls-key", "", "`file` with its key")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -76,13 +79,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		flags.Usage()
 		return exitInvalid
 	}
-	m := machine{hostRoot: *hostRoot, node: *node}
-	for host := range strings.SplitSeq(*registries, ",") {
-		if host = strings.TrimSpace(host); host != "" {
-			m.registries = append(m.registries, host)
-		}
+	m := machine{hostRoot: *hostRoot, node: *node, registries: words(*registries), plugins: *plugins}
+	if err := m.check(); err != nil {
+		fmt.Fprintln(stderr, "agent:", err)
+		return exitInvalid
 	}
 	if !*once {
+		err := l.reviewing(words(*users), *node)
+		if err != nil {
+			fmt.Fprintln(stderr, "agent:", err)
+			return exitInvalid
+		}
 		if err := serve(ctx, m, l, *concurrent, stderr); err != nil {
 			fmt.Fprintln(stderr, "agent:", err)
 			return exitInvalid
@@ -94,6 +101,28 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "agent:", err)
 	}
 	return code
+}
+
+// words are the parts of a list with commas; nil = none.
+func words(list string) (out []string) {
+	for word := range strings.SplitSeq(list, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// reviewing adds who may ask with a token of the cluster, if anybody.
+func (l *listening) reviewing(users []string, node string) (err error) {
+	switch {
+	case users == nil:
+		return nil
+	case node == "":
+		return errors.New("-token-users: want -node, which tokens are for, got none")
+	}
+	l.review, err = newReviewer(os.Getenv, accountDir, agentclient.NodeServerName(node), users)
+	return err
 }
 
 func printOne(ctx context.Context, m machine, image string, pull pullwalk.PullMode, budget time.Duration, creds string, stdout io.Writer) (int, error) {

@@ -11,7 +11,9 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +24,8 @@ import (
 
 // Limits of the server.
 const (
-	readLimit  = 10 * time.Second // header, and then body
+	headLimit  = 5 * time.Second  // TLS handshake, and then header
+	readLimit  = 10 * time.Second // body
 	writeLimit = 30 * time.Second
 	idleLimit  = 30 * time.Second
 	farewell   = 5 * time.Second // for answers that are being written at the end
@@ -45,7 +48,8 @@ func serve(ctx context.Context, m machine, l listening, concurrent int, stderr i
 
 func answer(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: readLimit, IdleTimeout: idleLimit, MaxHeaderBytes: 16 << 10,
+		Handler: handler, ReadHeaderTimeout: headLimit, IdleTimeout: idleLimit, MaxHeaderBytes: 16 << 10,
+		ConnContext: withGuest, ConnState: rest,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    log.New(io.Discard, "", 0), // net/http's complaints about who connects
 	}
@@ -68,45 +72,88 @@ func answer(ctx context.Context, listener net.Listener, handler http.Handler) er
 // handler is the agent's interface.
 type handler struct {
 	machine machine
-	token   func() ([]byte, error) // nil = anybody may ask: loopback only
-	slots   chan struct{}          // one for each request that is answered
-	log     *log.Logger
+	listening
+	slots chan struct{} // one for each request that is answered
+	log   *log.Logger
 }
 
 func newHandler(m machine, l listening, concurrent int, logger *log.Logger) http.Handler {
-	h := &handler{machine: m, slots: make(chan struct{}, concurrent), log: logger}
-	if l.tokenFile != "" {
-		h.token = l.token
-	}
+	h := &handler{machine: m, listening: l, slots: make(chan struct{}, concurrent), log: logger}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.Handle("GET /version", h.authorized(http.HandlerFunc(h.version)))
 	mux.Handle("POST "+agentclient.Path, h.authorized(http.HandlerFunc(h.diagnose)))
 	// A page in a browser on the same machine reaches loopback, too.
-	return http.NewCrossOriginProtection().Handler(mux)
+	return h.named(http.NewCrossOriginProtection().Handler(mux))
 }
 
-// authorized lets requests with the token pass.
-func (h *handler) authorized(next http.Handler) http.Handler {
+// named refuses requests to loopback under a name of somebody else: a browser sends
+// them when a page has pointed its own name here (DNS rebinding).
+func (h *handler) named(next http.Handler) http.Handler {
+	if !h.loopback() {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h.token != nil {
-			token, err := h.token()
-			if err != nil {
-				h.log.Print(err)
-				refuse(w, http.StatusServiceUnavailable, "the agent cannot read its token")
-				return
-			}
-			scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-			// Sums have one length, and so nothing is told by how long a comparison takes.
-			want, got := sha256.Sum256(token), sha256.Sum256([]byte(given))
-			if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-				refuse(w, http.StatusUnauthorized, "a bearer token is needed, and it must be the agent's")
-				return
-			}
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = strings.Trim(r.Host, "[]")
+		}
+		addr, err := netip.ParseAddr(host)
+		ownName := strings.EqualFold(host, "localhost") || host == agentclient.ServerName
+		if !ownName && (err != nil || !addr.Unmap().IsLoopback()) {
+			refuse(w, http.StatusForbidden, "want a loopback address or localhost as the host, got "+strconv.Quote(r.Host))
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// authorized lets requests with a right token pass. Without any token to compare
+// with, anybody on loopback may ask.
+func (h *handler) authorized(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			given = ""
+		}
+		allowed, err := h.allows(r.Context(), given)
+		switch {
+		case errors.Is(err, errBusy):
+			w.Header().Set("Retry-After", retryAfter)
+			refuse(w, http.StatusTooManyRequests, err.Error())
+		case err != nil:
+			h.log.Print(err)
+			refuse(w, http.StatusServiceUnavailable, "the agent cannot check the token")
+		case !allowed:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(w, http.StatusUnauthorized, "a bearer token is needed, and it must be one that the agent takes")
+		default:
+			received(r)
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// allows reports whether a token is the agent's own, or one of a user that may ask.
+func (l listening) allows(ctx context.Context, given string) (bool, error) {
+	if l.tokenFile == "" && l.review == nil {
+		return true, nil
+	}
+	if l.tokenFile != "" {
+		token, err := l.token()
+		if err != nil {
+			return false, err
+		}
+		// Sums have one length, and so nothing is told by how long a comparison takes.
+		want, got := sha256.Sum256(token), sha256.Sum256([]byte(given))
+		if subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
+			return true, nil
+		}
+	}
+	if l.review == nil {
+		return false, nil
+	}
+	return l.review.allows(ctx, given)
 }
 
 func (h *handler) version(w http.ResponseWriter, _ *http.Request) {
@@ -141,17 +188,7 @@ func (h *handler) diagnose(w http.ResponseWriter, r *http.Request) {
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(readLimit))
-	var req agentclient.Request
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, agentclient.MaxRequest))
-	body.DisallowUnknownFields() // half a question is another question
-	err := body.Decode(&req)
-	if err == nil {
-		if _, err = body.Token(); err == io.EOF {
-			err = nil
-		} else if err == nil {
-			err = errors.New("more follows the question")
-		}
-	}
+	req, err := agentclient.DecodeRequest(http.MaxBytesReader(w, r.Body, agentclient.MaxRequest))
 	// From here on net/http reads to learn that the client has gone.
 	_ = control.SetReadDeadline(time.Time{})
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {

@@ -53,6 +53,9 @@ func blame(err error) (p problem, ofQuestion bool) {
 	case errors.Is(err, agentclient.ErrAnswer):
 		p.reason = reasonUnusable
 		return p, true
+	case errors.Is(err, agentclient.ErrRequest):
+		p.reason = reasonNotAsked // by one tenant's secret, and no fault of the agent
+		return p, true
 	}
 	return p, false
 }

@@ -100,11 +100,14 @@ func (r *reconciler) pool(ctx context.Context, name string, n *node, waits []wai
 // want notes the questions that the Pods wait for.
 func (r *reconciler) want(n *node, waits []waiting) map[question]bool {
 	wanted := map[question]bool{}
+	for _, e := range n.entries {
+		e.namespaces = nil
+	}
 	for _, w := range waits {
 		for _, f := range w.failures {
 			if q, ok := r.questionOf(w.pod, f); ok {
 				wanted[q] = true
-				n.want(q, f.said())
+				n.want(q, f.said(), w.pod.Namespace, r.now())
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -37,14 +38,16 @@ type question struct {
 
 // entry is a question with what is known of it.
 type entry struct {
-	answer  *answer        // the last one that can be used; nil = none
-	problem *problem       // why the last request has none; nil = it has
-	said    classify.Cause // by the Pod's status, when it was asked last
-	reading reading        // of that and of events
-	asked   time.Time
-	next    time.Time
-	tries   int
-	alone   bool // what it was asked together with was refused as a whole
+	namespaces []string       // of the Pods that wait for it now
+	first      time.Time      // when it was first wanted
+	answer     *answer        // the last one that can be used; nil = none
+	problem    *problem       // why the last request has none; nil = it has
+	said       classify.Cause // by the Pod's status, when it was asked last
+	reading    reading        // of that and of events
+	asked      time.Time
+	next       time.Time
+	tries      int
+	alone      bool // what it was asked together with was refused as a whole
 }
 
 // look is what the events of a Pod without sandbox said.
@@ -60,6 +63,7 @@ type node struct {
 	entries map[question]*entry
 	looks   map[types.UID]look
 	told    map[types.UID]string // the key of what was said last; the cache may lag behind
+	served  map[string]time.Time // when a namespace's image was asked for last; by namespace
 
 	// Of its agent.
 	problem *problem
@@ -69,7 +73,7 @@ type node struct {
 }
 
 func newNode() *node {
-	return &node{entries: map[question]*entry{}, looks: map[types.UID]look{}, told: map[types.UID]string{}}
+	return &node{entries: map[question]*entry{}, looks: map[types.UID]look{}, told: map[types.UID]string{}, served: map[string]time.Time{}}
 }
 
 // waiting is a Pod with what it waits for.
@@ -100,11 +104,14 @@ func askable(image string) string {
 // want notes that a Pod waits for the answer. Another cause in the texts brings
 // the next request forward, and not so far that one that comes and goes is asked
 // for at each change.
-func (n *node) want(q question, said reading) *entry {
+func (n *node) want(q question, said reading, namespace string, now time.Time) *entry {
 	e := n.entries[q]
 	if e == nil {
-		e = &entry{}
+		e = &entry{first: now}
 		n.entries[q] = e
+	}
+	if !slices.Contains(e.namespaces, namespace) {
+		e.namespaces = append(e.namespaces, namespace)
 	}
 	if c := said.finding.Cause; c != "" && !e.asked.IsZero() && c != e.said {
 		soon := e.asked.Add(max(firstAgain, doubled(firstAgain, lastAgain, e.tries)/4))
@@ -123,11 +130,14 @@ func (n *node) forget(now time.Time, wanted map[question]bool, pods []corev1.Pod
 		return !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == uid })
 	}
 	maps.DeleteFunc(n.looks, func(uid types.UID, _ look) bool { return gone(uid) })
+	maps.DeleteFunc(n.served, func(_ string, at time.Time) bool { return now.Sub(at) > answerKept })
 	maps.DeleteFunc(n.told, func(uid types.UID, _ string) bool { return gone(uid) })
 }
 
-// due picks what the next request is about: the longest unasked, and with it what
-// goes under the same identity.
+// due picks what the next request is about: round robin over the namespaces, those that
+// were served longest ago first, and in each by when an image was first wanted or is due
+// again. So a namespace with many images, or with ever new ones, delays no other. With
+// the first goes what has the same identity.
 func (n *node) due(now time.Time, wanted map[question]bool) []question {
 	if now.Before(n.retry) {
 		return nil
@@ -138,18 +148,58 @@ func (n *node) due(now time.Time, wanted map[question]bool) []question {
 			all = append(all, q)
 		}
 	}
-	slices.SortFunc(all, func(a, b question) int {
-		if c := n.entries[a].asked.Compare(n.entries[b].asked); c != 0 {
-			return c
+	slices.SortFunc(all, n.before)
+	turn := map[question]int{} // the first that one of its namespaces has for it
+	of := map[string]int{}
+	for _, q := range all {
+		turn[q] = len(all)
+		for _, namespace := range n.entries[q].namespaces {
+			turn[q] = min(turn[q], of[namespace])
+			of[namespace]++
 		}
-		return strings.Compare(a.image+" "+a.identity, b.image+" "+b.identity)
+	}
+	slices.SortStableFunc(all, func(a, b question) int {
+		return cmp.Or(cmp.Compare(turn[a], turn[b]), n.servedLast(a).Compare(n.servedLast(b)))
 	})
-	if len(all) == 0 || n.entries[all[0]].alone {
-		return all[:min(1, len(all))]
+	if len(all) == 0 {
+		return nil
 	}
 	first := all[0]
-	all = slices.DeleteFunc(all, func(q question) bool { return q.identity != first.identity || n.entries[q].alone })
-	return all[:min(maxBatch, len(all))]
+	most := maxBatch
+	if n.entries[first].alone {
+		most = 1
+	}
+	all = slices.DeleteFunc(all, func(q question) bool {
+		return q != first && (q.identity != first.identity || n.entries[q].alone)
+	})
+	all = all[:min(most, len(all))]
+	for _, q := range all {
+		for _, namespace := range n.entries[q].namespaces {
+			n.served[namespace] = now
+		}
+	}
+	return all
+}
+
+// servedLast is when the namespace of a question that waits longest was served.
+func (n *node) servedLast(q question) (at time.Time) {
+	for i, namespace := range n.entries[q].namespaces {
+		if served := n.served[namespace]; i == 0 || served.Before(at) {
+			at = served
+		}
+	}
+	return at
+}
+
+// before orders questions by since when an answer is wanted.
+func (n *node) before(a, b question) int {
+	since := func(q question) time.Time {
+		if e := n.entries[q]; !e.next.IsZero() {
+			return e.next
+		}
+		return n.entries[q].first
+	}
+	return cmp.Or(since(a).Compare(since(b)), strings.Compare(a.image+" "+a.identity, b.image+" "+b.identity))
 }
 
 // wake is when there is something to do again; false = nothing is left to do.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -18,62 +17,78 @@ import (
 
 	"github.com/pullwalk/pullwalk"
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/examples/internal/exchange"
 )
 
 // Limits of one question.
 const (
 	maxResult  = 4 << 20          // bytes of one result; an ordinary one has 10 to 100 KiB
 	maxAnswer  = 32 << 20         // of all results of one request
-	maxObjects = 20_000           // in one result: three bytes of JSON would be hundreds in memory; an ordinary one has some hundreds
+	maxObjects = 20_000           // in one result, and elements of lists
 	maxMessage = 4 << 10          // of a refusal
 	grace      = 15 * time.Second // for connection, TLS and body, beside the budget
 )
 
-// ServerName is the name that the certificate of every agent is for. One
+// ServerName is the name that the certificate of every agent is for, where one
 // certificate serves all nodes: they are asked by address, and come and go.
 const ServerName = "pullwalk-agent"
 
-// Client asks agents. Make one with New; it keeps no connection open.
+// NodeServerName is the name that the certificate of one node's agent is for, and
+// the audience of the tokens for it.
+func NodeServerName(node string) string { return node + "." + ServerName }
+
+// Client asks agents. Make one with New, NewPerNode or NewLocal. It keeps no
+// connection open.
 type Client struct {
-	token  func() ([]byte, error)
-	scheme string
-	http   *http.Client
+	roots   *x509.CertPool // nil = in the clear, on loopback
+	perNode bool           // certificate and token are of one node
+	token   func(ctx context.Context, node string) ([]byte, error)
 }
 
-// New returns a client for agents that listen beyond loopback. authority is the
-// PEM of what signed their certificate (or that certificate itself, if it is
-// self-signed). token gives the bearer token anew for each request, so that it
-// can be rotated.
+// New returns a client for agents that listen beyond loopback and share one
+// certificate and one token. authority is the PEM of what signed the certificate (or
+// that certificate itself, if it is self-signed). token gives the bearer token anew
+// for each request, so that it can be rotated. Root on one node can then ask the
+// agents of all others: see NewPerNode.
 func New(authority []byte, token func() ([]byte, error)) (*Client, error) {
+	if token == nil {
+		return nil, errors.New("agentclient: no token")
+	}
+	return secure(authority, false, func(context.Context, string) ([]byte, error) { return token() })
+}
+
+// NewPerNode returns a client for agents of which each has a certificate for
+// [NodeServerName] of its node. token gives a token for that audience, which no agent
+// of another node takes. Requests must name their node.
+func NewPerNode(authority []byte, token func(ctx context.Context, node string) ([]byte, error)) (*Client, error) {
+	if token == nil {
+		return nil, errors.New("agentclient: no token")
+	}
+	return secure(authority, true, token)
+}
+
+func secure(authority []byte, perNode bool, token func(context.Context, string) ([]byte, error)) (*Client, error) {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(authority) {
 		return nil, errors.New("agentclient: no certificate in the PEM of the authority")
 	}
-	if token == nil {
-		return nil, errors.New("agentclient: no token")
-	}
-	c := client("https", &tls.Config{RootCAs: roots, ServerName: ServerName, MinVersion: tls.VersionTLS13})
-	c.token = token
-	return c, nil
+	return &Client{roots: roots, perNode: perNode, token: token}, nil
 }
 
 // NewLocal returns a client for an agent on this machine's loopback interface,
 // or behind a port-forward to it. It asks no other address.
-func NewLocal() *Client { return client("http", nil) }
+func NewLocal() *Client { return &Client{} }
 
-func client(scheme string, config *tls.Config) *Client {
-	return &Client{scheme: scheme, http: &http.Client{
-		Transport: &http.Transport{
-			Proxy:               nil, // the nodes are asked, not what an environment names
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-			TLSClientConfig:     config,
-			TLSHandshakeTimeout: 5 * time.Second,
-			DisableKeepAlives:   true, // 5,000 nodes are asked seldom
-			DisableCompression:  true, // a few bytes must not become many
-		},
-		// An agent has no reason to send anybody elsewhere, least of all with the token.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+// config is that of TLS for a node; nil = in the clear.
+func (c *Client) config(node string) *tls.Config {
+	if c.roots == nil {
+		return nil
+	}
+	name := ServerName
+	if c.perNode {
+		name = NodeServerName(node)
+	}
+	return &tls.Config{RootCAs: c.roots, ServerName: name, MinVersion: tls.VersionTLS13}
 }
 
 // StatusError is an agent's refusal.
@@ -103,6 +118,10 @@ func (e *StatusError) Invalid() bool {
 // used: not JSON, too large, of another schema, or not about what was asked.
 var ErrAnswer = errors.New("the agent's answer cannot be used")
 
+// ErrRequest is found by errors.Is in the error about a request that was not sent,
+// since every agent would refuse it.
+var ErrRequest = errors.New("the request is invalid")
+
 // Diagnose asks the agent at addr. The results are those of req.Images, in their
 // order. The error is a *StatusError where the agent refuses, wraps ErrAnswer
 // where what it says cannot be used, and else is about the way to the agent.
@@ -111,10 +130,14 @@ var ErrAnswer = errors.New("the agent's answer cannot be used")
 // mode. Whether it is true is the agent's word.
 func (c *Client) Diagnose(ctx context.Context, addr netip.AddrPort, req Request) ([]*pullwalk.Result, error) {
 	if err := req.Check(); err != nil {
-		return nil, fmt.Errorf("agentclient: %w", err)
+		return nil, fmt.Errorf("agentclient: %w: %w", ErrRequest, err)
 	}
-	if c.scheme == "http" && !addr.Addr().Unmap().IsLoopback() {
+	config := c.config(req.Node)
+	switch {
+	case config == nil && !addr.Addr().Unmap().IsLoopback():
 		return nil, fmt.Errorf("agentclient: %s is not loopback, and is asked over TLS only", addr)
+	case c.perNode && req.Node == "":
+		return nil, errors.New("agentclient: want a request that names its node, got none")
 	}
 	body, err := json.Marshal(req)
 	if err != nil {
@@ -122,32 +145,38 @@ func (c *Client) Diagnose(ctx context.Context, addr netip.AddrPort, req Request)
 	}
 	ctx, cancel := context.WithTimeout(ctx, req.Budget()+grace)
 	defer cancel()
-	where := url.URL{Scheme: c.scheme, Host: addr.String(), Path: Path}
+	where := url.URL{Scheme: "http", Host: addr.String(), Path: Path}
+	if config != nil {
+		where.Scheme = "https"
+	}
 	hr, err := http.NewRequestWithContext(ctx, http.MethodPost, where.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("agentclient: %w", err)
 	}
 	hr.Header.Set("Content-Type", "application/json")
+	hr.Header.Set("User-Agent", "pullwalk-agentclient")
 	if c.token != nil {
-		token, err := c.token()
+		token, err := c.token(ctx, req.Node)
 		if err != nil {
 			return nil, fmt.Errorf("agentclient: the token: %w", err)
 		}
 		hr.Header.Set("Authorization", "Bearer "+string(bytes.TrimSpace(token)))
 	}
-	resp, err := c.http.Do(hr)
-	if err != nil {
-		return nil, fmt.Errorf("agentclient: %w", err)
+	var results []*pullwalk.Result
+	err = exchange.Do(ctx, config, hr, func(resp *http.Response) (err error) {
+		if resp.StatusCode != http.StatusOK {
+			return refusal(resp)
+		}
+		results, err = decode(resp.Body, req)
+		return err
+	})
+	switch {
+	case err == nil:
+		return results, nil
+	case errors.Is(err, ErrAnswer) || errors.As(err, new(*StatusError)):
+		return nil, err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, refusal(resp)
-	}
-	results, err := decode(resp.Body, req)
-	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("agentclient: %w", context.Cause(ctx))
-	}
-	return results, err
+	return nil, fmt.Errorf("agentclient: %w", err)
 }
 
 func refusal(resp *http.Response) error {
@@ -176,8 +205,8 @@ func decode(body io.Reader, req Request) ([]*pullwalk.Result, error) {
 		r := &pullwalk.Result{}
 		var raw json.RawMessage
 		err := dec.Decode(&raw)
-		if bytes.Count(raw, []byte{'{'}) > maxObjects {
-			return nil, fmt.Errorf("agentclient: %w: more than %d objects", ErrAnswer, maxObjects)
+		if err == nil {
+			err = resultBounds.check(raw)
 		}
 		if err == nil {
 			err = json.Unmarshal(raw, r)

@@ -3,6 +3,7 @@ package agentclient
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/pullwalk/pullwalk"
@@ -16,6 +17,7 @@ const (
 	MaxImages      = 16
 	MaxEvents      = 500
 	MaxPullSecrets = 16
+	MaxAuths       = 1024 // entries of one pull secret; each costs its parsing for every image
 	MaxBudget      = 10 * time.Minute
 	MaxRequest     = 4 << 20 // bytes of a request's body; Kubernetes keeps a secret below 1 MiB
 	NodeLabel      = "node"  // the label of a result's vantage that holds the node's name
@@ -77,6 +79,11 @@ func (r *Request) Check() error {
 		return fmt.Errorf("%d pull secrets; at most %d are looked at", len(r.PullSecrets), MaxPullSecrets)
 	case r.BudgetMS < 0 || r.BudgetMS > MaxBudget.Milliseconds():
 		return fmt.Errorf("a budget of %d ms is not between 0 and %d", r.BudgetMS, MaxBudget.Milliseconds())
+	}
+	for _, s := range r.PullSecrets {
+		if secretBounds.check(s.Data) != nil {
+			return fmt.Errorf("the pull secret %s: want at most %d entries", strconv.Quote(classify.Redact(s.Name, 128)), MaxAuths)
+		}
 	}
 	switch r.Pull {
 	case "", pullwalk.Touch, pullwalk.Complete, pullwalk.Connect:
