@@ -302,11 +302,10 @@ func (p *piece) status() (int, string, bool) {
 			}
 		}
 	}
-	for i, id := range statusTable() {
-		if !p.words.has(id) {
+	for _, m := range statusMarkers {
+		if !p.has(m) {
 			continue
 		}
-		m := statusMarkers[i]
 		if i := strings.LastIndex(p.lower, m); i >= 0 {
 			rest := p.s[i+len(m):]
 			if strings.HasPrefix(rest, "\u2026") || strings.HasPrefix(rest, "...") {

@@ -36,7 +36,6 @@ var (
 	backoffTable = setOf(backoffWords)
 	pullTable    = setOf(pullWords)
 	startTable   = setOf([]string{`pulling image "`, `msg="pullimage `})
-	statusTable  = idsOf(statusMarkers)
 	joinTable    = setOf(joinMarkers)
 	imageTable   = setOf(imageMarkers)
 	socketTable  = setOf(socketWords)
@@ -88,16 +87,6 @@ func compile(list []phrases) func() *table {
 			t.any.add(l.id(p.words))
 		}
 		return t
-	})
-}
-
-func idsOf(words []string) func() []uint16 {
-	return sync.OnceValue(func() []uint16 {
-		var ids []uint16
-		for _, w := range words {
-			ids = append(ids, theLexicon().id(w))
-		}
-		return ids
 	})
 }
 

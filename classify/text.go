@@ -295,7 +295,7 @@ func (p *piece) hidden(h *hit, a attempt) {
 // realm corrects what a realm that is no address led to: a name with a port in a
 // lookup, a scheme twice, two addresses in one.
 func (p *piece) realm(h *hit) {
-	if p.proxied() || h.operation != OperationFetchToken && (h.operation != OperationUnknown || p.hasReq) || LayerOf(h.cause) == LayerNode || h.cause == EndpointBadRealm {
+	if h.operation != OperationFetchToken && (h.operation != OperationUnknown || p.hasReq) || LayerOf(h.cause) == LayerNode || h.cause == EndpointBadRealm || p.proxied() {
 		return
 	}
 	if !(LayerOf(h.cause) == LayerDNS && (h.endpoint == "http" || h.endpoint == "https" || hasPort(h.endpoint) || strings.Count(h.endpoint, ":") > 1)) &&

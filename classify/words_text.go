@@ -103,7 +103,7 @@ var (
 // markerWords are looked for by position, too; the lexicon tells whether to.
 var markerWords = append([]string{
 	"lookup ", "dial tcp", "read tcp", "write tcp", "x509: ", "remote error: tls: ", "malformed http response ", "local error: tls: ", "proxyconnect tcp: ", "socks connect tcp ",
-	"anonymous token", "no basic auth credentials", "status code [", "status ", "unexpected status from ", "curl: (", "schema 1", "upstream", "cache rule", "proxy cache", "httpread", "failed seek", "proxy authentication required", "manifest unknown", "trying to pull repository", "unable to retrieve auth token",
+	"anonymous token", "no basic auth credentials", "status code [", "status ", "curl: (", "upstream", "cache rule", "proxy cache", "httpread", "failed seek", "proxy authentication required", "manifest unknown", "trying to pull repository", "unable to retrieve auth token",
 	"reading manifest ", "pinging container registry ", "pinging docker registry ", "pulling from host ", "no suitable address found", "pulling image", "docker://", "failed to pull ",
 	"pull and unpack image", "errimagepull:", "head ", "get ", "post ",
 	"already present on machine", "successfully pulled image", "status: downloaded newer image for",
