@@ -17,14 +17,13 @@ import (
 	"github.com/pullwalk/pullwalk/reach"
 )
 
-// Check is a rung of the caller's own: something that this company's pulls need
-// and that nobody else knows of. It stands in the ladder of an endpoint like one of
-// ours: it starts as soon as what it needs holds, beside everything else, is blocked
-// by what it needs, and a pull with a failed Check has failed.
+// Check is a step of the caller's own: something that the caller's pulls need and that
+// nobody else knows of. It starts as soon as what it needs holds, beside everything else,
+// and is blocked by what it needs. A pull with a failed Check has failed.
 //
-// What a runtime would do is decided without it: a Check that fails at a mirror
-// does not make the walk go on to the next source. At a host that the pull was not
-// seen to come to it can only warn, as any step there.
+// What a runtime would do is decided without it: a Check that fails at a mirror does not
+// make the walk go on to the next source. At a host that the pull was not seen to come to
+// it can only warn, as any step there.
 type Check struct {
 	// ID names it, "corp/egress-tag": words of letters, digits, dots, hyphens and
 	// underscores with slashes between, at least one, which ours never have. At most

@@ -103,7 +103,7 @@ func camelCase(code classify.Cause) string {
 // reasons; and what rotates while nothing is wrong: steps that held or were
 // skipped, whatever host they were at, and single addresses. One dead address of
 // two still counts, because the endpoint-wide step is then degraded; which of the
-// two it is does not. A nameserver is named by its address and is no such lane.
+// two it is does not. A nameserver is named by its address and is no such address.
 func (r *Result) Fingerprint() string {
 	var lines []string
 	// Quoted, so that no text can pass for another line.
@@ -125,8 +125,8 @@ func (r *Result) Fingerprint() string {
 		add("source", s.Kind, s.Host, string(s.Verdict))
 		for _, e := range s.Endpoints {
 			for _, st := range e.Steps {
-				lane := st.Addr.IsValid() && e.Scheme != pull.SchemeDNS
-				if !lane && st.Status != StatusOK && st.Status != StatusSkipped {
+				one := st.Addr.IsValid() && e.Scheme != pull.SchemeDNS
+				if !one && st.Status != StatusOK && st.Status != StatusSkipped {
 					add("step", s.Host, e.Scheme, e.HostPort(), string(st.ID), string(st.Status))
 				}
 			}

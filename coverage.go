@@ -15,10 +15,10 @@ import (
 // v1 fields and states are only added; none changes its meaning.
 const CoverageSchema = "pullwalk.coverage/v1"
 
-// LongLived is the age from which a node proves less: what it trusts, resolves and
+// longLived is the age from which a node proves less: what it trusts, resolves and
 // remembers need no longer be what a node gets that is made today. Thirty days is
 // what Karpenter lets a node live if nobody says otherwise (expireAfter: 720h).
-const LongLived = 30 * 24 * time.Hour
+const longLived = 30 * 24 * time.Hour
 
 // Pool is a set of nodes, made alike, that could schedule the workload.
 type Pool struct {
@@ -52,7 +52,7 @@ const (
 	// CoverageHandRepaired: downloaded completely, which only a change by hand on
 	// that node makes work.
 	CoverageHandRepaired CoverageState = "hand-repaired"
-	// CoverageLongLived: downloaded completely, on a node older than [LongLived].
+	// CoverageLongLived: downloaded completely, on a node older than 30 days.
 	CoverageLongLived CoverageState = "long-lived"
 	// CoverageAlreadyStored: as open, and the node's store holds layers of the image:
 	// that pods start there proves nothing, since the runtime does not ask for these.

@@ -149,10 +149,10 @@ func ageClass(age time.Duration) string {
 		return "up to 1 day"
 	case age <= 7*day:
 		return "up to 7 days"
-	case age <= LongLived:
-		return fmt.Sprintf("up to %d days", LongLived/day)
+	case age <= longLived:
+		return fmt.Sprintf("up to %d days", longLived/day)
 	}
-	return fmt.Sprintf("over %d days", LongLived/day)
+	return fmt.Sprintf("over %d days", longLived/day)
 }
 
 // differences compares all nodes that stand in a pool.

@@ -135,8 +135,8 @@ func (n *probed) judge(digest string) {
 	case len(r.Proof.HandEdits) > 0:
 		edits := r.Proof.HandEdits
 		set(CoverageHandRepaired, "downloaded completely, only because of a change by hand: %s", shown(strings.Join(edits[:min(len(edits), maxListed)], ", ")))
-	case n.AgeMS > LongLived.Milliseconds():
-		set(CoverageLongLived, "downloaded completely, on a node that is %d days old (more than %d)", n.AgeMS/day.Milliseconds(), LongLived/day)
+	case n.AgeMS > longLived.Milliseconds():
+		set(CoverageLongLived, "downloaded completely, on a node that is %d days old (more than %d)", n.AgeMS/day.Milliseconds(), longLived/day)
 	default:
 		set(CoverageProved, "%s and %d bytes downloaded, every digest checked", count(r.Proof.Layers, "layer"), r.Proof.Bytes)
 		if r.Proof.InNodeStore > 0 {

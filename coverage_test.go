@@ -130,7 +130,7 @@ func TestCoverageStates(t *testing.T) {
 		{"proved by label", poolOf("p"), []*pullwalk.Result{provedOn("n9", labelled(pullwalk.LabelPool, "p"))}, pullwalk.CoverageProved, pullwalk.StatusOK, "n9"},
 		{"proved by node label", poolOf("p", "n1"), []*pullwalk.Result{provedOn("ip-10-0-0-7", labelled(pullwalk.LabelNode, "n1"))}, pullwalk.CoverageProved, pullwalk.StatusOK, "n1"},
 		{"proved beside open ones", poolOf("p", "n1", "n2", "n3"), []*pullwalk.Result{provedOn("n1", touched), provedOn("n2"), provedOn("n3", handRepaired)}, pullwalk.CoverageProved, pullwalk.StatusOK, "n2: 3 layers and 103330 bytes downloaded, every digest checked; further nodes: 1 open, 1 hand-repaired"},
-		{"not too old", aged("p", "n1", pullwalk.LongLived), []*pullwalk.Result{provedOn("n1")}, pullwalk.CoverageProved, pullwalk.StatusOK, ""},
+		{"not too old", aged("p", "n1", 30*24*time.Hour), []*pullwalk.Result{provedOn("n1")}, pullwalk.CoverageProved, pullwalk.StatusOK, ""},
 		{"runtime in the same namespace", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", from("other", "containerd"))}, pullwalk.CoverageProved, pullwalk.StatusOK, ""},
 		{"host without a runtime seen", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", from("host", ""))}, pullwalk.CoverageProved, pullwalk.StatusOK, ""},
 
@@ -167,7 +167,7 @@ func TestCoverageStates(t *testing.T) {
 
 		{"hand-repaired", poolOf("p", "n1"), []*pullwalk.Result{provedOn("n1", handRepaired)}, pullwalk.CoverageHandRepaired, pullwalk.StatusInconclusive, "n1: downloaded completely, only because of a change by hand: /etc/hosts: entry for blobs.corp.test"},
 		{"hand-repaired and one failed", poolOf("p", "n1", "n2"), []*pullwalk.Result{provedOn("n1", handRepaired), failedOn("n2", dns, "blobs.corp.test")}, pullwalk.CoverageFailed, pullwalk.StatusFailed, ""},
-		{"long-lived", aged("p", "n1", pullwalk.LongLived+time.Hour), []*pullwalk.Result{provedOn("n1")}, pullwalk.CoverageLongLived, pullwalk.StatusInconclusive, "30 days old"},
+		{"long-lived", aged("p", "n1", 30*24*time.Hour+time.Hour), []*pullwalk.Result{provedOn("n1")}, pullwalk.CoverageLongLived, pullwalk.StatusInconclusive, "30 days old"},
 		{"long-lived tells more than hand-repaired", pullwalk.Pool{Name: "p", Nodes: []pullwalk.PoolNode{{Name: "n1"}, {Name: "n2", Created: noon.Add(-90 * 24 * time.Hour)}}}, []*pullwalk.Result{provedOn("n1", handRepaired), provedOn("n2")}, pullwalk.CoverageLongLived, pullwalk.StatusInconclusive, "n2: downloaded completely, on a node that is 90 days old (more than 30); further nodes: 1 hand-repaired"},
 		{"stored", poolOf("p", "n1", "n2"), []*pullwalk.Result{provedOn("n1", touched, stored), provedOn("n2", touched)}, pullwalk.CoverageAlreadyStored, pullwalk.StatusInconclusive, "n1: not downloaded completely, and its store holds layers"},
 

@@ -10,6 +10,8 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/engine"
 	"github.com/pullwalk/pullwalk/internal/node"
+	"github.com/pullwalk/pullwalk/internal/notify"
+	"github.com/pullwalk/pullwalk/internal/probe"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
@@ -17,8 +19,8 @@ import (
 // Diagnose walks the pull of image as the node's runtime would, and says what
 // broke first.
 //
-// The error is non-nil only for a senseless question: an invalid reference,
-// platform, option or node view. Whatever the network, the registry or the
+// The error is non-nil only for an invalid reference, platform, option or
+// node view. Whatever the network, the registry or the
 // context does is in the Result: when ctx ends, Diagnose returns within 250 ms
 // with what is known.
 func Diagnose(ctx context.Context, image string, opts *Options) (*Result, error) {
@@ -34,7 +36,7 @@ func Diagnose(ctx context.Context, image string, opts *Options) (*Result, error)
 // to and verified once, however many images lead there. Connections are used
 // again. What belongs to one image is asked for each: its manifests, its blobs, its
 // Checks, and its tokens, which are never used for another repository. A host that is
-// broken is therefore judged once and stands, with its whole ladder, in the
+// broken is therefore judged once and stands, with all its steps, in the
 // result of every image that needs it: each Result is complete in itself and says
 // what [Diagnose] would say alone.
 //
@@ -51,7 +53,7 @@ func Diagnose(ctx context.Context, image string, opts *Options) (*Result, error)
 // walked once, and stands in every result. Started and ElapsedMS count from the
 // beginning of the call.
 //
-// The error is as of [Diagnose]. One senseless image refuses the whole call before
+// The error is as of [Diagnose]. One invalid image refuses the whole call before
 // the first packet; the error names it. When ctx ends, every image has what is
 // known of it within 250 ms.
 func DiagnoseAll(ctx context.Context, images []string, opts *Options) ([]*Result, error) {
@@ -89,12 +91,12 @@ type question struct {
 	refs     []registry.Reference
 
 	mu       sync.Mutex
-	reported map[string]told // what the cluster reported, by the reference
+	reported map[string]imageEvents // what the cluster reported, by the reference
 }
 
 // ask refuses invalid arguments. Each image stands once in images.
 func ask(images []string, opts *Options) (*question, error) {
-	q := &question{reported: map[string]told{}}
+	q := &question{reported: map[string]imageEvents{}}
 	if opts != nil {
 		q.opts = *opts
 	}
@@ -134,7 +136,7 @@ func (q *question) engine() engine.Options {
 		Runtime: node.Hint(o.Runtime), Keychain: o.Keychain, NodeCredentials: o.NodeCredentials, RunPlugins: o.RunPlugins,
 		Platform: q.platform, Depth: map[PullMode]pull.Depth{Connect: pull.Connect, Touch: pull.Touch, Complete: pull.Complete}[o.Pull],
 		Expect: o.Expect, AuditRights: o.AuditRights, Checks: q.checks(), Rounds: o.Rounds, Budget: o.Budget, Hurried: q.hurried,
-		Limits: engine.Limits(o.Limits), Concurrency: o.Concurrency, UserAgent: o.UserAgent, AllowAddr: o.AllowAddr, Recorded: o.observed,
+		Limits: probe.Limits(o.Limits), Concurrency: o.Concurrency, UserAgent: o.UserAgent, AllowAddr: o.AllowAddr, Recorded: o.observed,
 	}
 	for _, hostPort := range o.Also {
 		host, port, err := pull.SplitHostPort(hostPort)
@@ -155,7 +157,7 @@ func (q *question) engine() engine.Options {
 		out.OnStep = func(s pull.Step, hostPort, image string) { o.OnStep(stepOf(s, hostPort, image)) }
 	}
 	if o.OnProgress != nil {
-		out.OnProgress = func(p engine.Progress) { o.OnProgress(Progress(p)) }
+		out.OnProgress = func(p notify.Progress) { o.OnProgress(Progress(p)) }
 	}
 	return out
 }

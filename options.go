@@ -44,7 +44,7 @@ type Options struct {
 	// Events are what the cluster reported, to compare with; see [classify.ParseEvents].
 	// They never decide. nil = there is nothing to compare with.
 	Events []classify.EventRecord
-	// Also lists extra host:port expected in the pull. They are climbed up to tls
+	// Also lists extra host:port expected in the pull. They are probed up to tls
 	// and can only warn.
 	Also []string
 	// Expect says where the registry's addresses should lie; an answer outside is
@@ -55,7 +55,7 @@ type Options struct {
 	// grant this identity; two or three token requests more, without side effect.
 	AuditRights bool
 
-	// Checks are rungs of the caller's own, at most 64. They are read until Diagnose
+	// Checks are steps of the caller's own, at most 64. They are read until Diagnose
 	// returns.
 	Checks []Check
 
@@ -116,7 +116,7 @@ type Progress struct {
 	Addr     netip.Addr     // as of [Step]; zero = not of one address
 	Subject  string         // as of [Step]; "" = none
 	Layer    classify.Layer // the layer that silence here points to
-	// Silent is how long nothing was heard: a hop that hangs is named after three
+	// Silent is how long nothing came: a hop that hangs is named after three
 	// seconds, long before its limit decides. 0 = it is a download that runs.
 	Silent time.Duration
 	// Bytes (so far) and Rate (bytes per second) describe a running download.

@@ -20,20 +20,20 @@ const (
 	agreesUnknown = "unknown"
 )
 
-// told is what the cluster reported about this image.
-type told struct {
-	events []toldEvent // in the order of time
+// imageEvents are what the cluster reported about this image.
+type imageEvents struct {
+	events []readEvent // in the order of time
 	node   string      // the node that this looks from; "" = not known
 	sure   bool        // it is the cluster's own name for it
 }
 
-// toldEvent is an event and what it says: reading one costs more than all the rest.
-type toldEvent struct {
+// readEvent is an event and what it says: reading one costs more than all the rest.
+type readEvent struct {
 	classify.EventRecord
 	reading classify.Reading
 }
 
-func (e toldEvent) fails() bool {
+func (e readEvent) fails() bool {
 	return e.reading.Kind == classify.KindFailure && e.reading.Best.Severity == classify.SeverityFail
 }
 
@@ -45,20 +45,20 @@ type events struct {
 }
 
 // about are the events about an image, whatever it is called.
-func (e events) about(images ...string) told {
-	t := told{node: e.node, sure: e.sure}
+func (e events) about(images ...string) imageEvents {
+	t := imageEvents{node: e.node, sure: e.sure}
 	for _, one := range classify.EventsAbout(e.list, images...) {
 		one.Node = classify.Redact(one.Node, 256)
-		t.events = append(t.events, toldEvent{one, classify.Event(one.Reason, one.Message)})
+		t.events = append(t.events, readEvent{one, classify.Event(one.Reason, one.Message)})
 	}
 	return t
 }
 
-// heard is the part of the events that a result can be compared with: those of
+// comparable is the part of the events that a result can be compared with: those of
 // this node if a failure is among them, else those that name no node, else those
 // of others.
-func (t told) heard() (events []toldEvent, other bool) {
-	var own, unnamed, others []toldEvent
+func (t imageEvents) comparable() (events []readEvent, other bool) {
+	var own, unnamed, others []readEvent
 	for _, e := range t.events {
 		switch {
 		case e.Node == "":
@@ -70,11 +70,11 @@ func (t told) heard() (events []toldEvent, other bool) {
 		}
 	}
 	switch {
-	case slices.ContainsFunc(own, toldEvent.fails):
+	case slices.ContainsFunc(own, readEvent.fails):
 		return own, false
-	case slices.ContainsFunc(unnamed, toldEvent.fails):
+	case slices.ContainsFunc(unnamed, readEvent.fails):
 		return unnamed, false
-	case slices.ContainsFunc(others, toldEvent.fails):
+	case slices.ContainsFunc(others, readEvent.fails):
 		return others, true
 	}
 	return slices.Concat(unnamed, own), false
@@ -87,8 +87,8 @@ func sameNode(a, b string) bool {
 }
 
 // findings say that every failure was reported by another node than this one.
-func (t told) findings() []classify.Finding {
-	events, other := t.heard()
+func (t imageEvents) findings() []classify.Finding {
+	events, other := t.comparable()
 	if !other {
 		return nil
 	}
@@ -103,13 +103,13 @@ func (t told) findings() []classify.Finding {
 
 // failure is the last one that events tell of, and what came after it.
 type failure struct {
-	toldEvent
+	readEvent
 	pulled bool // over the network, later than the failure
 }
 
 // lastFailure picks the last failure; a text that says why counts before one that
 // does not.
-func lastFailure(events []toldEvent) failure {
+func lastFailure(events []readEvent) failure {
 	var out failure
 	for _, e := range events {
 		switch r := e.reading; {
@@ -118,7 +118,7 @@ func lastFailure(events []toldEvent) failure {
 			if r.Best.Layer == classify.LayerUnknown && known != "" && known != classify.LayerUnknown {
 				continue
 			}
-			out = failure{toldEvent: e}
+			out = failure{readEvent: e}
 		case r.Kind == classify.KindOK && !r.Cached && !e.Status:
 			out.pulled = true
 		}
@@ -128,7 +128,7 @@ func lastFailure(events []toldEvent) failure {
 
 // compare holds what the cluster reported against what the probes saw. t are the events
 // that name the image by its reference.
-func (e events) compare(r *Result, t told, now time.Time, rounds int) *Reported {
+func (e events) compare(r *Result, t imageEvents, now time.Time, rounds int) *Reported {
 	images := []string{r.Image.Reference}
 	if r.Image.Digest != "" {
 		images = append(images, r.Image.Registry+"/"+r.Image.Repository+"@"+r.Image.Digest)
@@ -138,10 +138,10 @@ func (e events) compare(r *Result, t told, now time.Time, rounds int) *Reported 
 	}
 	out := &Reported{Events: len(e.list), Unrelated: len(e.list) - len(t.events), Agrees: agreesUnknown}
 	out.history(e.list, images)
-	heard, other := t.heard()
-	last := lastFailure(heard)
+	comparable, other := t.comparable()
+	last := lastFailure(comparable)
 	if last.reading.Kind == "" {
-		out.Note = quiet(heard)
+		out.Note = quiet(comparable)
 		return out
 	}
 	out.Reading, out.Message, out.Node = last.reading, classify.Redact(last.Message, 500), last.Node
@@ -190,7 +190,7 @@ func (p *Reported) times(e classify.EventRecord, now time.Time) {
 }
 
 // quiet says why events without a failure are nothing to compare with.
-func quiet(events []toldEvent) string {
+func quiet(events []readEvent) string {
 	for _, e := range slices.Backward(events) {
 		switch r := e.reading; {
 		case r.Kind == classify.KindOK && r.Cached:

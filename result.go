@@ -90,7 +90,7 @@ const (
 	Touch PullMode = "touch"
 	// Complete downloads every layer and checks every digest. Nothing is stored.
 	Complete PullMode = "complete"
-	// Connect climbs to the registry and its token server and stops before any
+	// Connect goes to the registry and its token server and stops before any
 	// identity is used.
 	Connect PullMode = "connect"
 )
@@ -187,8 +187,8 @@ type Step struct {
 	Subject string         `json:"subject,omitempty"` // what was asked for: a tag or digest
 	Layer   classify.Layer `json:"layer"`
 	Status  Status         `json:"status"`
-	// Addr is set on the per-address lanes of route, connect and tls and on rounds of
-	// connect, and unset on the endpoint-wide step that sums lanes up.
+	// Addr is set on the steps of one address (route, connect, tls) and on rounds of
+	// connect, and unset on the endpoint-wide step that sums these up.
 	Addr netip.Addr `json:"addr,omitzero"`
 	// BlockedBy is the first failure that stands in the way, not the nearest:
 	// "connect@auth.corp.test:443[10.20.0.4]".
@@ -240,7 +240,7 @@ type Proof struct {
 	// HandEdits lists what took part in this pull and was changed on this node alone,
 	// as far as such a change can be read: entries of the hosts file, routes that `ip
 	// route add` left, roots that the trust store's tool does not know, a resolver
-	// file edited in the place of systemd-resolved's. A node with hand edits proves
+	// file edited in the place of systemd-resolved's. A node with such changes proves
 	// nothing for its pool. An empty list does not say that nobody changed anything:
 	// packet filters, sysctls and files of the supported configuration look alike
 	// whoever wrote them.

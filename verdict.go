@@ -95,7 +95,7 @@ func resultOf(call *engine.Call, img engine.Image, ref registry.Reference, o *Op
 	}
 	if j.Settled && img.Proofs[j.Served] != nil {
 		p := img.Proofs[j.Served]
-		r.Proof = &Proof{Digest: p.Digest, Layers: p.Layers, Bytes: p.Bytes, InNodeStore: p.InStore, HandEdits: handEdits(r.Sources, j.Served)}
+		r.Proof = &Proof{Digest: p.Digest, Layers: p.Layers, Bytes: p.Bytes, InNodeStore: p.InStore, HandEdits: drifted(r.Sources, j.Served)}
 	}
 	r.take(j)
 	return r
@@ -192,9 +192,9 @@ func vantage(v *node.View, settings dnscheck.Settings, labels map[string]string)
 	return out
 }
 
-// handEdits lists what was changed by hand and took part in the pull that served
+// drifted lists what was changed by hand and took part in the pull that served
 // served, the nameservers' routes with it.
-func handEdits(sources []Source, served int) []string {
+func drifted(sources []Source, served int) []string {
 	var out []string
 	add := func(edit string) {
 		if !slices.Contains(out, edit) {

@@ -128,18 +128,19 @@ type world struct {
 	files fstest.MapFS
 	zones map[netip.AddrPort]bool
 
-	image    string
-	opts     pullwalk.Options
-	logins   []login
-	noLogin  bool
-	closers  []func()
-	basic    *basicRegistry
-	proxies  []*proxy
-	names    map[string]*lab.Host
-	breaking []lab.Fault
-	moody    [][]string
-	bodies   map[string]string
-	clock    func() time.Time // nil = right
+	image       string
+	opts        pullwalk.Options
+	logins      []login
+	noLogin     bool
+	closers     []func()
+	basic       *basicRegistry
+	proxies     []*proxy
+	names       map[string]*lab.Host
+	breaking    []lab.Fault
+	moody       [][]string
+	bodies      map[string]string
+	clock       func() time.Time // nil = right
+	runtimeName string           // "" = none
 
 	kubeletOf *tlsauth.Kubelet // nil = the logins
 }
@@ -491,6 +492,7 @@ func processOfRoot(files fstest.MapFS, pid, program string) {
 
 // runtime puts a runtime's process on the node, in the node's own namespace.
 func (w *world) runtime(name string, env []string) {
+	w.runtimeName = name
 	for _, process := range []string{"self", "1", runtimePID} {
 		w.link("proc/"+process+"/ns/net", netNamespace)
 		w.link("proc/"+process+"/ns/pid", pidNamespace)

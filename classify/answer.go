@@ -350,13 +350,15 @@ func leadingStatus(s string) (int, string, bool) {
 // status: " - Server message: code: text", or on a line of its own.
 func splitCode(body string) ([]string, string) {
 	text := body
+	if i := strings.Index(text, "\n\""); i >= 0 {
+		if name := text[i+2:]; strings.HasPrefix(name[max(strings.IndexByte(name, '"'), 0):], `":`) {
+			text = text[:i] // the next field of a log in JSON
+		}
+	}
 	if i := strings.Index(text, "Server message: "); i >= 0 {
 		text = text[i+len("Server message: "):]
 	} else if i := strings.IndexByte(text, '\n'); i >= 0 {
 		text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text[i+1:]), "errors:"))
-		if text != "" && text[0] == '"' {
-			return nil, "" // the next field of a log in JSON
-		}
 	} else if i := strings.IndexByte(text, '"'); i >= 0 {
 		return nil, strings.TrimSuffix(strings.TrimSpace(text[i+1:]), `"`)
 	} else {

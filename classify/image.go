@@ -23,7 +23,12 @@ func (p *piece) image() string {
 		}
 		rest := p.s[at+len(marker):]
 		if i < quotedMarkers {
-			if end := strings.IndexByte(rest[:min(len(rest), 1025)], '"'); end > 0 {
+			rest = rest[:min(len(rest), 1025)]
+			end := strings.IndexByte(rest, '"')
+			if open := strings.Index(rest, ": "); open > 0 && (end < 0 || open < end) {
+				end = open // the quote never closes, or far behind
+			}
+			if end > 0 {
 				return cleanImage(rest[:end])
 			}
 			continue
@@ -64,7 +69,7 @@ func plainReference(ref string) bool {
 			return false
 		}
 	}
-	return len(ref) <= 512 && !strings.Contains(ref, "eyJ") && !strings.Contains(ref, "://") && !strings.Contains(ref, "uthorization") && !strings.Contains(ref, "UTHORIZATION")
+	return len(ref) <= 512 && nextToken(ref, 0) < 0 && !strings.Contains(ref, "eyJ") && !strings.Contains(ref, "://") && !strings.Contains(ref, "uthorization") && !strings.Contains(ref, "UTHORIZATION")
 }
 
 // imageHost returns the registry host that a reference names in so many words,

@@ -12,12 +12,13 @@ import (
 // It reads letters without case and line breaks as spaces, so that it gives the
 // same answer for a text as for [piece].lower.
 type lexicon struct {
-	class [256]uint8 // byte -> column; 0 = in no word
-	width int        // columns in use, at most 64
-	next  []uint16   // state<<columnBits + column -> state, with hasFound
-	found [][]uint16
-	words []string
-	slots [2048]uint16 // hash of a word -> its number + 1
+	class   [256]uint8 // byte -> column; 0 = in no word
+	width   int        // columns in use, at most 64
+	next    []uint16   // state<<columnBits + column -> state, with hasFound
+	found   [][]uint16
+	words   []string
+	longest int          // bytes of a word
+	slots   [2048]uint16 // hash of a word -> its number + 1
 }
 
 const (
@@ -67,6 +68,7 @@ func newLexicon(words []string) *lexicon {
 	}
 	l.addState()
 	for i, w := range words {
+		l.longest = max(l.longest, len(w))
 		state := uint16(0)
 		for j := range len(w) {
 			at := int(state)<<columnBits + int(l.class[w[j]])
@@ -142,38 +144,49 @@ func (l *lexicon) link() {
 	}
 }
 
-// scan adds the words that text holds to set.
+// scan adds the words that text holds to set. It reads two halves side by side,
+// because each step waits for the memory of the one before; they overlap by the
+// longest word, and a word seen twice is one of the set.
 func (l *lexicon) scan(text string, set *wordSet) {
-	state, next := uint16(0), l.next
-	for i := range len(text) {
-		state = next[int(state&stateMask)<<columnBits+int(l.class[text[i]])]
-		if state&hasFound != 0 {
-			for _, id := range l.found[state&stateMask] {
-				set.add(id)
-			}
+	a, b, next := uint16(0), uint16(0), l.next
+	second := ""
+	if len(text) > 2*l.longest {
+		half := (len(text) + l.longest) / 2
+		text, second = text[:half], text[len(text)-half:]
+	}
+	for i := range len(second) {
+		a = next[int(a&stateMask)<<columnBits+int(l.class[text[i]])]
+		b = next[int(b&stateMask)<<columnBits+int(l.class[second[i]])]
+		if (a|b)&hasFound != 0 {
+			set.addAll(l.found[a&stateMask])
+			set.addAll(l.found[b&stateMask])
 		}
+	}
+	for i := len(second); i < len(text); i++ {
+		if a = next[int(a&stateMask)<<columnBits+int(l.class[text[i]])]; a&hasFound != 0 {
+			set.addAll(l.found[a&stateMask])
+		}
+	}
+}
+
+func (s *wordSet) addAll(ids []uint16) {
+	for _, id := range ids {
+		s.add(id)
 	}
 }
 
 // scanLower is scan, and returns the text in lower case with spaces for line
 // breaks and tabs, at the same offsets.
 func (l *lexicon) scanLower(text string, set *wordSet) string {
+	l.scan(text, set)
 	var short [768]byte
 	lower := short[:]
 	if len(text) > len(lower) {
 		lower = make([]byte, len(text))
 	}
 	lower = lower[:len(text)]
-	state, next := uint16(0), l.next
 	for i := range lower {
-		c := text[i]
-		state = next[int(state&stateMask)<<columnBits+int(l.class[c])]
-		lower[i] = lowered[c]
-		if state&hasFound != 0 {
-			for _, id := range l.found[state&stateMask] {
-				set.add(id)
-			}
-		}
+		lower[i] = lowered[text[i]]
 	}
 	return string(lower)
 }

@@ -11,10 +11,12 @@ import (
 // and passwords, valid UTF-8, without control characters, at most limit bytes
 // long (an ellipsis marks a cut). limit <= 0 means 1024.
 //
-// It knows a secret by its place: the query and the user information of a URL,
-// "?name=" behind a relative path, an Authorization value, a Bearer or Basic
-// token, a JSON Web Token, and the value of a name such as password, token,
-// secret, signature or X-Amz-*. A secret that stands alone among other words is
+// It knows a secret by its place: the query and the user information of a URL, a
+// part of its path that is no word and no digest, "?name=" behind a relative path,
+// the value of Authorization, Cookie and headers such as X-Registry-Auth, a Bearer
+// or Basic token, and the value of a name such as password, token, secret,
+// signature or X-Amz-*; and by its form: a JSON Web Token, and the prefixes that
+// makers of tokens publish ("ghp_", "glpat-"). A secret that stands alone among other words is
 // not recognised; callers must not pass such text on. Redacting twice changes
 // nothing. The time is linear in the length of text.
 func Redact(text string, limit int) string {
@@ -41,10 +43,10 @@ const (
 
 func redactOnce(s string) string {
 	if !strings.ContainsAny(s, " :=?@") && !strings.Contains(s, "eyJ") {
-		return s // one word: no form below fits it
+		return redactTokens(s) // one word: no other form fits it
 	}
 	for _, redact := range [...]func(string) string{
-		redactURLs, redactQueries, redactUserInfo, redactAuthorization, redactSchemes, redactJWTs, redactPairs,
+		redactURLs, redactQueries, redactUserInfo, redactAuthorization, redactHeaders, redactSchemes, redactJWTs, redactPairs, redactTokens,
 	} {
 		s = redact(s)
 	}
@@ -282,7 +284,7 @@ func secretName(name string) bool {
 	n := asciiLower(name[max(0, len(name)-64):])
 	return slices.Contains([]string{"sig", "auth", "pw", "pass", "se_sig", "code", "key-pair-id", "assertion"}, n) || containsAny(n, []string{
 		"password", "passwd", "pwd", "token", "secret", "signature", "x-amz-", "apikey", "api_key", "api-key", "accesskey", "access_key",
-		"access-key", "credential", "privatekey", "private_key", "authorization",
+		"access-key", "credential", "cookie", "privatekey", "private_key", "authorization",
 	})
 }
 

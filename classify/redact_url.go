@@ -35,7 +35,50 @@ func bareURL(token string) string {
 	if i := strings.IndexAny(token, "?#"); i >= 0 {
 		token = token[:i]
 	}
-	return token
+	return unsigned(token)
+}
+
+// unsigned takes signatures out of a path. Google's registry signs its redirects
+// so: .../downloads/SIGNATURE.
+func unsigned(token string) string {
+	return rewrite(token, func(from int) (int, int, string) {
+		for i := from; i < len(token); {
+			end := len(token)
+			if n := strings.IndexByte(token[i:], '/'); n >= 0 {
+				end = i + n
+			}
+			if i > 0 && random(token[i:end]) {
+				return i, end, mark
+			}
+			i = end + 1
+		}
+		return -1, 0, ""
+	})
+}
+
+// random reports whether a part of a path is no word and no digest: long, with
+// small letters, capitals and digits, which change all the time.
+func random(part string) bool {
+	var seen [3]int
+	changes, last := 0, -1
+	for i := range len(part) {
+		class := 0
+		switch c := part[i]; {
+		case c >= 'a' && c <= 'z':
+		case c >= 'A' && c <= 'Z':
+			class = 1
+		case c >= '0' && c <= '9':
+			class = 2
+		default:
+			continue
+		}
+		if seen[class]++; class != last {
+			changes++
+		}
+		last = class
+	}
+	n := seen[0] + seen[1] + seen[2]
+	return n >= 24 && seen[0] > 0 && seen[1] > 0 && seen[2] > 0 && 5*changes >= 2*n
 }
 
 func port(s string) bool {

@@ -91,7 +91,7 @@ func hostile(size int) map[string]string {
 		"[", "]\n[", ": [rpc error: , rpc error: ", "(Mirrors also failed: [", "lookup ", "lookup a on b: ", "://", `Get "http://`, `Get "http://x/?y=`, "dial tcp ", "dial tcp 1.2.3.4:5: ",
 		"x509: ", "remote error: tls: ", "denied", "unauthorized: ", "\n", "a\n", `\"`, `\\\\\"`, `\n`, `""`, "**", "&amp;", "\u2502\n\u2502 ", "\x1b[31m", "\xff", "\x00",
 		"image \"", "pull image ", "unexpected status from GET request to https://a/v2/: 403 x\n", "status code [", "Failed to pull image \"a\": ", "client with ip ", " on ",
-		"error: ", "sha256:", "?a=b&sig=", "Authorization: ", "eyJ", "user:pass@", "current time ", "Normal  Pulled  1s\n", "malformed http response ", "\u201c", "code = ",
+		"error: ", "sha256:", "?a=b&sig=", "Authorization: ", "eyJ", "user:pass@", "current time ", "Normal  Pulled  1s\n", "malformed http response ", "curl: (28) ", "<http", "[http://a](http://a)", "Get \"http://a: ", "(Mirrors also failed: [x", "pulling from host ", "\nmake: ", "Private-Token: ", "\u201c", "code = ",
 	} {
 		texts[unit] = strings.Repeat(unit, size/len(unit))
 	}

@@ -243,50 +243,6 @@ func speaksOfPull(message string) bool {
 	return words.anyOf(pullTable()) || words.has(theLexicon().id("curl: ("))
 }
 
-// decide appends the probes that would settle what a text can only suggest.
-func decide(h hit, image string, probes []string) []string {
-	host := h.endpoint
-	if host == "" {
-		host = imageHost(image)
-	}
-	layer := LayerOf(h.cause)
-	if host == "" || layer == LayerNode {
-		return nil
-	}
-	bare := host
-	if hasPort(host) {
-		bare = strings.Trim(host[:strings.LastIndexByte(host, ':')], "[]")
-	}
-	switch {
-	case layer == LayerDNS:
-		return append(probes, "dns@"+host)
-	case h.cause == RouteConnectWaitTimeout || h.cause == UnknownRequestDeadlineNoStage || h.cause == UnknownCanceledNoCause:
-		return append(probes, "dns@"+bare, probeAt("connect@", orElse(h.address, host)), probeAt("tls@", host), "request@"+host)
-	case layer == LayerRoute || h.cause == EndpointConnectionRefused || h.cause == EndpointProxyUnreachable:
-		return append(probes, probeAt("connect@", orElse(h.address, host)))
-	case layer == LayerTLS || h.cause == EndpointTLSHandshakeTimeout || h.cause == EndpointConnectionReset || h.cause == EndpointConnectionClosedEOF:
-		return append(probes, probeAt("tls@", host))
-	case layer == LayerUnknown:
-		return nil
-	case slices.Contains(h.alternatives, EndpointSourceAddressDenied) || h.cause == EndpointSourceAddressDenied:
-		// Whether the name leads to a private endpoint decides between an
-		// identity and a network rule.
-		return append(probes, "request@"+host, "dns@"+bare)
-	}
-	return append(probes, "request@"+host)
-}
-
-// probeAt names a probe of a port, HTTPS's own if host has none.
-func probeAt(probe, host string) string {
-	switch {
-	case hasPort(host):
-		return probe + host
-	case strings.IndexByte(host, ':') >= 0:
-		return probe + joinPort(host, "443")
-	}
-	return probe + host + ":443"
-}
-
 // readAttempt reads one attempt. outer is the record that it stood in.
 func readAttempt(a attempt, outer *piece) (hit, bool) {
 	p := outer

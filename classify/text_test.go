@@ -26,6 +26,18 @@ const (
 	digest     = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 )
 
+// A quote that never closes does not make the error a part of the reference.
+func TestImageEndsWhereAReferenceEnds(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`Failed to pull image "registry.corp.test:5000/a/b:1: rpc error: code = Unknown desc = EOF`:                                      "registry.corp.test:5000/a/b:1",
+		`Failed to pull image "registry.corp.test/a/b:1: failed to resolve reference "registry.corp.test/a/b:1": EOF`:                    "registry.corp.test/a/b:1",
+		"Failed to pull image \"registry.corp.test/a/\nb@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\": EOF": "registry.corp.test/a/b@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+	} {
+		assert.Equal(t, want, classify.Text(text).Image, text)
+	}
+}
+
 func TestTextFailures(t *testing.T) {
 	manifest, token, blob, extract := classify.OperationResolveManifest, classify.OperationFetchToken, classify.OperationFetchBlob, classify.OperationExtract
 	for _, c := range []struct {

@@ -91,7 +91,7 @@ func (p *piece) bareNotFound() (string, bool) {
 			return "", false
 		}
 		image := before[:strings.LastIndexByte(before, ' ')+1]
-		if !strings.HasSuffix(image, "image ") && !strings.HasSuffix(image, "manifest ") {
+		if !strings.HasSuffix(image, "image ") && !strings.HasSuffix(image, "manifest ") && !(strings.HasSuffix(image, ": ") && p.has("failed to resolve reference")) {
 			return "", false
 		}
 	}

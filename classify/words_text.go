@@ -96,7 +96,7 @@ var (
 	}
 	sourceWords = []string{"ip address", "source ip", "your ip", "client ip", "your country", "your region"}
 	deniedWords = []string{
-		"not allowed", "not permitted", "blocked", "denied", "not authorized", "not in the allow", "restricted", "not available", "forbidden",
+		"not allowed", "not permitted", "block access", "blocked", "denied", "not authorized", "not in the allow", "restricted", "not available", "forbidden",
 	}
 )
 

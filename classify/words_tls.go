@@ -51,7 +51,7 @@ var transportPhrases = []phrases{
 	{EndpointResponseHeaderTimeout, "", "", []string{"timeout awaiting response headers"}},
 	{RouteConnectWaitTimeout, "", "", []string{"while waiting for connection"}},
 	// A connection was in use: net/http words the wait for one differently.
-	{EndpointResponseHeaderTimeout, "", "", []string{"request canceled (client.timeout exceeded while awaiting headers"}},
+	{EndpointResponseHeaderTimeout, "", "", []string{"canceled (client.timeout exceeded while awaiting"}},
 	{UnknownRequestDeadlineNoStage, "", "", []string{"client.timeout exceeded while awaiting headers"}},
 	{EndpointDownloadStalled, "", "", []string{"context cancellation while reading body", "client.timeout exceeded while reading body"}},
 	// A SOCKS proxy's refusal, in the words of RFC 1928 and 1929.

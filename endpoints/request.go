@@ -21,6 +21,9 @@ type Reference struct {
 	Scheme     string `json:"scheme"`           // "https"; "http" for a loopback registry on a port of its own
 }
 
+// String returns the reference in full, as the runtime reads it.
+func (r Reference) String() string { return registry.Reference(r).String() }
+
 // ParseReference reads image as the kubelet and containerd do: without a host it is on
 // Docker Hub, without a path there it is in library/, without tag and digest it is :latest.
 // The grammar is that of github.com/distribution/reference. Whether the image exists is

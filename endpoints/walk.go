@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -52,7 +51,7 @@ func (c *Checker) walk(m *Map, src noderuntime.Source, files noderuntime.Files, 
 	w.run = pull.Run{
 		Requests: *src.Walk(ref, files.Client), Opener: w, Platform: platform, Depth: pull.Touch, OwnTLS: src.File != "",
 		MaxHosts: cmp.Or(max(c.MaxHosts, 0), defaultMaxHosts), Parallel: cmp.Or(max(c.Concurrency, 0), files.Parallel), TokenFields: src.TokenFields,
-		Credentials: w.credentials, Fetching: w.fetching, Once: w.once, Timed: w.timed, Recorded: w.recorded,
+		StopsAtHead: c.Runtime != "" && files.HeadOnly, Credentials: w.credentials, Fetching: w.fetching, Once: w.once, Timed: w.timed, Recorded: w.recorded,
 	}
 	w.run.Requests.UserAgent = cmp.Or(c.UserAgent, registry.DefaultAgent)
 	if c.Complete {
@@ -162,10 +161,7 @@ func (w *walk) credentials(ctx context.Context, _ *pull.Host) ([]pull.Credential
 	if secret.IsZero() {
 		return anonymous(true), nil
 	}
-	info := registry.CredentialInfo{Source: "keychain"}
-	if n := utf8.RuneCountInString(secret.Username); n > 0 { // which may be the password, in a secret whose fields were swapped
-		info.Username = fmt.Sprintf("[%d characters]", n)
-	}
+	info := secret.Info("keychain")
 	return []pull.Credential{{Secret: secret, Info: info, Accepted: info}}, nil
 }
 
@@ -319,10 +315,13 @@ func (w *walk) add(t taken) {
 	if s.Status == pull.StatusInconclusive && s.Reason != "" {
 		w.m.unknown(s.Reason)
 	}
-	trusts, found := w.trusts(s.Request), s.Findings
+	trusts, found := w.trusts(s.Request), slices.Clone(s.Findings)
 	if s.ID == pull.StepChallenge { // a token server that looks wrong
 		found = s.Request.Found
 	}
+	slices.SortStableFunc(found, func(a, b classify.Finding) int { // what a layer's own place means for the pull says more
+		return cmp.Compare(foreign(b), foreign(a))
+	})
 	for _, f := range found {
 		if f.Endpoint == t.at.HostPort() {
 			f.Endpoint = shown(t.at)
@@ -334,6 +333,13 @@ func (w *walk) add(t taken) {
 		}
 		w.m.found = append(w.m.found, f)
 	}
+}
+
+func foreign(f classify.Finding) int {
+	if f.Cause == classify.EndpointForeignLayerURL && f.Severity == classify.SeverityFail {
+		return 1
+	}
+	return 0
 }
 
 // trusts reports whether a request failed at a certificate that the runtime would not look

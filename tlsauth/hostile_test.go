@@ -15,8 +15,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // Bundles as they are found: large, full of repetitions, cut off, with anything
@@ -159,21 +157,6 @@ func FuzzPluginAnswer(f *testing.F) {
 			t.Fatal("an answer that does not count gives nothing")
 		}
 		(&Keychain{entries: entries}).sort()
-	})
-}
-
-func FuzzLifetime(f *testing.F) {
-	f.Add(refresh(noon, noon.Add(time.Hour)))
-	f.Add("e30.eyJleHAiOjFlOTk5fQ.x")
-	f.Add("bnVsbA==")
-	f.Fuzz(func(t *testing.T, secret string) {
-		issued, expires := lifetime(secret)
-		for _, at := range []time.Time{issued, expires} {
-			if !at.IsZero() && (at.Year() < 2000 || at.Year() > 2200) {
-				t.Fatalf("a senseless time: %v", at)
-			}
-		}
-		_ = newOffer(registry.Credential{Password: secret}, CredentialInfo{}).Digest(nil)
 	})
 }
 

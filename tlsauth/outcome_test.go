@@ -248,27 +248,9 @@ func TestRuntimeLeavesOut(t *testing.T) {
 	assert.Equal(t, authn.AuthConfig{}, Offer{}.Auth(), "the zero Offer is anonymous")
 }
 
-func TestLifetime(t *testing.T) {
+func TestDatesOfAnOffer(t *testing.T) {
 	t.Parallel()
 	issued, expires := noon, noon.Add(3*time.Hour)
-	ecr := base64.StdEncoding.EncodeToString([]byte(fmt.Sprintf(`{"payload":"x","version":"2","type":"DATA_KEY","expiration":%d}`, expires.Unix())))
-	for _, tt := range []struct {
-		secret          string
-		issued, expires time.Time
-	}{
-		{refresh(issued, expires), issued, expires},
-		{ecr, time.Time{}, expires},
-		{"s3cr3t", time.Time{}, time.Time{}},
-		{"", time.Time{}, time.Time{}},
-		{"a.b.c", time.Time{}, time.Time{}},
-		{"e30.e30.e30", time.Time{}, time.Time{}},
-		{refresh(time.Unix(1, 0), time.Unix(1<<60, 0)), time.Time{}, time.Time{}},
-		{strings.Repeat("x", maxSecret+1), time.Time{}, time.Time{}},
-	} {
-		i, e := lifetime(tt.secret)
-		assert.True(t, tt.issued.Equal(i), tt.secret)
-		assert.True(t, tt.expires.Equal(e), tt.secret)
-	}
 	offers, err := Offers(t.Context(), passwordKeys(t, refresh(issued, expires)), image)
 	require.NoError(t, err)
 	assert.Equal(t, expires, offers[0].Info.ExpiresAt)

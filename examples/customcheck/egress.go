@@ -13,9 +13,9 @@ import (
 	"github.com/pullwalk/pullwalk/endpoints"
 )
 
-// egressCheck is a rung of the company's own: connections to the registry must
+// egressCheck is a step of the caller's own: connections to the registry must
 // leave the node from an address that the registry's firewall lets in. Nobody but
-// the company knows these networks, so no library can ask for it.
+// the caller knows these networks, so no library can ask for it.
 //
 // It belongs to the layer route: when the source address is wrong, whatever the
 // registry says later is a consequence.

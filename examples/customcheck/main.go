@@ -1,4 +1,4 @@
-// Command customcheck shows a rung of the caller's own in the ladder of a pull.
+// Command customcheck shows a step of the caller's own in a pull.
 //
 // It needs nothing but Go: it starts a private registry on the loopback interface
 // and diagnoses the pull twice, with an egress rule that holds and with one that

@@ -28,7 +28,7 @@ import (
 const (
 	exitOK           = 0
 	exitFailed       = 1
-	exitInvalid    = 2
+	exitInvalid      = 2
 	exitInconclusive = 3
 )
 

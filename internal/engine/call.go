@@ -3,7 +3,9 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,11 +14,18 @@ import (
 	"github.com/pullwalk/pullwalk/internal/judge"
 	"github.com/pullwalk/pullwalk/internal/node"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
+	"github.com/pullwalk/pullwalk/internal/notify"
+	"github.com/pullwalk/pullwalk/internal/probe"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
-	"github.com/pullwalk/pullwalk/reach"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
+
+// Look walks the pull of every image. The error is about a node view that cannot be
+// looked at.
+func Look(ctx context.Context, images []registry.Reference, o Options) (*Call, error) {
+	return newCall(images, o).run(ctx)
+}
 
 // call is what the images of one call have in common.
 type call struct {
@@ -26,18 +35,13 @@ type call struct {
 	profile  *noderuntime.Profile
 	store    *noderuntime.ContentStore // nil = another runtime's
 	settings dnscheck.Settings
-	dns      *dnscheck.Checker
-	reach    *reach.Checker
-	notify   *notifier
-	stalls   *stalls
-
-	mu     sync.Mutex
-	probes map[probeKey]*probe // that others may join
-	begun  []*probe            // every one
+	prober   *probe.Prober
+	notify   *notify.Notifier
+	stalls   *probe.Stalls
 }
 
 func newCall(images []registry.Reference, o Options) *call {
-	c := &call{opts: o, probes: map[probeKey]*probe{}, stalls: &stalls{}}
+	c := &call{opts: o, stalls: &probe.Stalls{}}
 	for _, ref := range images {
 		c.images = append(c.images, c.newImage(ref))
 	}
@@ -115,7 +119,7 @@ func (c *call) run(parent context.Context) (*Call, error) {
 	started := time.Now()
 	ctx, cancel := context.WithTimeoutCause(parent, c.opts.Budget, pull.ErrBudget)
 	defer cancel()
-	f, ok := await(ctx, c.read)
+	f, ok := notify.Await(ctx, c.read)
 	if f.viewErr != nil {
 		return nil, f.viewErr
 	}
@@ -130,15 +134,15 @@ func (c *call) run(parent context.Context) (*Call, error) {
 	c.use(f)
 	beating, still := context.WithCancel(ctx)
 	defer still()
-	go c.stalls.watch(beating)
+	go c.stalls.Watch(beating)
 	sandbox := c.startSandbox(ctx, f.sandbox)
 	c.together(ctx, f.images, func(i int) {
 		out.Images[i] = c.images[i].run(ctx, f.images[i])
 		out.Images[i].Elapsed = time.Since(started)
 	})
-	c.hangUp()
+	c.prober.Close()
 	out.Sandbox = <-sandbox
-	c.notify.finish(ctx)
+	c.notify.Finish(ctx)
 	return out, nil
 }
 
@@ -152,16 +156,76 @@ func (c *call) use(f files) {
 	c.view, c.settings, c.store, c.profile = f.view, f.settings, f.store, f.view.Config().Profile
 	o.UserAgent = cmp.Or(o.UserAgent, f.view.UserAgent(), registry.DefaultAgent)
 	o.Concurrency = cmp.Or(o.Concurrency, c.profile.Parallel)
-	c.dns = &dnscheck.Checker{FS: c.view.FS, Sources: c.view.ResolverFiles, Exchanger: c.view.DNS, Expect: o.Expect, Limit: o.Limits.DNS}
-	c.reach = &reach.Checker{Router: c.view.Router, Dialer: c.view.Dialer, Limit: o.Limits.Connect, Pressure: c.view.FS}
-	c.notify = newNotifier(o)
+	c.notify = notify.New(o.OnStep, o.OnProgress)
+	c.prober = c.newProber()
 }
 
-// hangUp drops the connections that wait for a next request. No image runs any more; a
-// probe may that all have left.
-func (c *call) hangUp() {
-	for _, p := range c.begun {
-		<-p.done
-		p.pool.Close()
+func (c *call) newProber() *probe.Prober {
+	o := &c.opts
+	return probe.New(probe.Config{
+		View: c.view, Limits: o.Limits, Hurried: o.Hurried, AllowAddr: o.AllowAddr, UserAgent: o.UserAgent, Expect: o.Expect, Rounds: o.Rounds,
+		Complete: o.Depth == pull.Complete, Notify: c.notify, Stalls: c.stalls,
+	})
+}
+
+// atOnce is how many images of one group are walked at the same time. It bounds the
+// burst that a registry sees, and not how many images there are: one that hangs holds up
+// nobody who asks another.
+const atOnce = 8
+
+// group are the images for which the runtime asks the same registries, in the same way.
+type group struct {
+	images []int
+	// seen is what their TLS checks learn from each other. Other groups' hosts are not
+	// in their results, and so explain nothing there.
+	seen tlsauth.Seen
+}
+
+// groups tells the images apart by whom they ask.
+func (c *call) groups(all []configured) []*group {
+	var out []*group
+	byKey := map[string]*group{}
+	for i, x := range all {
+		key := keyOf(x.sources)
+		if byKey[key] == nil {
+			byKey[key] = &group{}
+			out = append(out, byKey[key])
+		}
+		byKey[key].images = append(byKey[key].images, i)
+		c.images[i].group = byKey[key]
 	}
+	return out
+}
+
+// keyOf is equal for images whose requests the same files shape: header fields may be
+// secrets, and so are told apart by where they stand.
+func keyOf(sources []noderuntime.Source) string {
+	var key strings.Builder
+	for _, s := range sources {
+		fmt.Fprintf(&key, "%s %x %q\n", s.Base, tlsSettingsOf(s).Key, s.File)
+	}
+	return key.String()
+}
+
+// together runs every image. When ctx ends nobody waits for a turn any more: what is
+// left says so at once.
+func (c *call) together(ctx context.Context, all []configured, run func(i int)) {
+	var wg sync.WaitGroup
+	for _, g := range c.groups(all) {
+		wg.Go(func() {
+			turns := make(chan struct{}, atOnce)
+			for _, i := range g.images {
+				select {
+				case turns <- struct{}{}:
+					wg.Go(func() {
+						run(i)
+						<-turns
+					})
+				case <-ctx.Done():
+					wg.Go(func() { run(i) })
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

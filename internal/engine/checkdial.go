@@ -11,22 +11,25 @@ import (
 	"sync"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/pull"
+	"github.com/pullwalk/pullwalk/reach"
 )
 
-// pinnedDialer is the node's dialer as a Check gets it: the endpoint's name leads
-// to the addresses under test, no other name leads anywhere, and what must not be
-// connected to is refused.
+// pinnedDialer is the node's dialer as a check gets it: the host's name leads to the
+// addresses under test, no other name leads anywhere, and what must not be connected to
+// is refused.
 type pinnedDialer struct {
-	w     *way
-	addrs []netip.Addr
-	ended <-chan struct{} // closed when the check is over
+	host   string
+	port   uint16
+	addrs  []netip.Addr
+	dialer reach.Dialer
+	allow  func(netip.AddrPort) error
+	// tunnel leads through the proxy; nil = there is none.
+	tunnel func(context.Context) (net.Conn, error)
+	ended  <-chan struct{} // closed when the check is over
 
 	mu      sync.Mutex
 	refused string // why an address was not allowed, the first time
-}
-
-func (w *way) pinned(ctx context.Context) *pinnedDialer {
-	return &pinnedDialer{w: w, addrs: w.dialable(), ended: ctx.Done()}
 }
 
 // refusal says which address was not allowed; "" = none was asked for.
@@ -36,9 +39,9 @@ func (p *pinnedDialer) refusal() string {
 	return p.refused
 }
 
-// allow asks the caller's function, and keeps what it refuses.
-func (p *pinnedDialer) allow(to netip.AddrPort) error {
-	err := p.w.probe.call.opts.AllowAddr(to)
+// allowed asks the caller's function, and keeps what it refuses.
+func (p *pinnedDialer) allowed(to netip.AddrPort) error {
+	err := p.allow(to)
 	if err == nil {
 		return nil
 	}
@@ -70,43 +73,42 @@ func (p *pinnedDialer) DialContext(ctx context.Context, network, address string)
 	}
 	literal, err := netip.ParseAddr(host)
 	isLiteral := err == nil
-	if p.w.probe.proxy != nil {
-		if !strings.EqualFold(host, p.w.host.Target.Host) || uint16(port) != p.w.host.Port {
-			return nil, fmt.Errorf("only %s is reached through the proxy", p.w.host.HostPort())
+	if p.tunnel != nil {
+		if !strings.EqualFold(host, p.host) || uint16(port) != p.port {
+			return nil, fmt.Errorf("only %s is reached through the proxy", pull.HostPort(p.host, p.port))
 		}
 		if isLiteral { // a proxy would ask the address on our behalf
-			if err := p.allow(netip.AddrPortFrom(literal, uint16(port))); err != nil {
+			if err := p.allowed(netip.AddrPortFrom(literal, uint16(port))); err != nil {
 				return nil, err
 			}
 		}
-		return p.w.tunnel(ctx)
+		return p.tunnel(ctx)
 	}
 	addrs := p.addrs
 	switch {
 	case isLiteral:
 		addrs = []netip.Addr{literal}
-	case !strings.EqualFold(host, p.w.host.Target.Host):
-		return nil, fmt.Errorf("a check at %s looks up no other name", p.w.host.HostPort())
+	case !strings.EqualFold(host, p.host):
+		return nil, fmt.Errorf("a check at %s looks up no other name", pull.HostPort(p.host, p.port))
 	case len(addrs) == 0:
-		return nil, fmt.Errorf("the addresses of %s are not known: the check does not need dns", p.w.host.Target.Host)
+		return nil, fmt.Errorf("the addresses of %s are not known: the check does not need dns", p.host)
 	}
 	return p.inTurn(ctx, network, addrs, uint16(port))
 }
 
 // inTurn connects to the first address that accepts.
 func (p *pinnedDialer) inTurn(ctx context.Context, network string, addrs []netip.Addr, port uint16) (net.Conn, error) {
-	dialer := p.w.probe.call.view.Dial()
-	first := error(&net.AddrError{Err: "no suitable address", Addr: p.w.host.Target.Host})
+	first := error(&net.AddrError{Err: "no suitable address", Addr: p.host})
 	tried := false
 	for _, addr := range addrs {
 		if is4 := addr.Unmap().Is4(); network == "tcp4" && !is4 || network == "tcp6" && is4 {
 			continue
 		}
 		to := netip.AddrPortFrom(addr, port)
-		err := p.allow(to)
+		err := p.allowed(to)
 		if err == nil {
 			var conn net.Conn
-			if conn, err = dialer.DialContext(ctx, "tcp", to.String()); err == nil {
+			if conn, err = p.dialer.DialContext(ctx, "tcp", to.String()); err == nil {
 				return conn, nil
 			}
 		}
@@ -118,21 +120,4 @@ func (p *pinnedDialer) inTurn(ctx context.Context, network string, addrs []netip
 		}
 	}
 	return nil, first
-}
-
-// tunnel opens one more way through the proxy.
-func (w *way) tunnel(ctx context.Context) (net.Conn, error) {
-	if w.probe.via == nil {
-		return nil, errors.New(w.probe.unknown)
-	}
-	select {
-	case <-w.probe.via.ready:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	if w.probe.via.through == nil {
-		return nil, fmt.Errorf("the proxy is not reached: %s", w.probe.via.blockedBy)
-	}
-	conn, _, err := (&attempt{probe: w.probe}).dial(ctx)
-	return conn, err
 }

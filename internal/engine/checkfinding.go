@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
 // ownCause begins the codes of callers; none of ours does.
@@ -26,19 +27,19 @@ var causePattern = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)*$`)
 
 // normalise makes what a Check returned safe to show and to count: known words
 // where words are known, bounded and redacted text elsewhere.
-func (c *Check) normalise(findings []classify.Finding) []classify.Finding {
+func normalise(id pull.StepID, layer classify.Layer, findings []classify.Finding) []classify.Finding {
 	var list []classify.Finding
 	// The gravest first, so that none of them is cut off.
 	for _, severity := range []classify.Severity{classify.SeverityFail, classify.SeverityWarn, classify.SeverityInfo} {
 		for _, f := range findings {
 			if severityOf(f) == severity && len(list) < maxOwn {
-				list = append(list, c.finding(f))
+				list = append(list, ownFinding(id, layer, f))
 			}
 		}
 	}
 	if left := len(findings) - len(list); left > 0 {
-		more := c.finding(classify.Finding{Cause: "x.more-findings", Severity: classify.SeverityInfo, Certainty: classify.CertaintyProven,
-			Summary: fmt.Sprintf("the check %s found %d things more, which are not told", c.ID, left)})
+		more := ownFinding(id, layer, classify.Finding{Cause: "x.more-findings", Severity: classify.SeverityInfo, Certainty: classify.CertaintyProven,
+			Summary: fmt.Sprintf("the check %s found %d things more, which are not told", id, left)})
 		list = append(list, more)
 	}
 	return list
@@ -53,17 +54,17 @@ func severityOf(f classify.Finding) classify.Severity {
 	return classify.SeverityFail
 }
 
-func (c *Check) finding(f classify.Finding) classify.Finding {
+func ownFinding(id pull.StepID, layer classify.Layer, f classify.Finding) classify.Finding {
 	info, known := classify.Lookup(f.Cause)
 	out := classify.New(f.Cause, own(f.Summary))
 	if !known {
 		out = classify.New(codeOf(f.Cause), own(f.Summary))
-		out.Layer = c.Layer
+		out.Layer = layer
 		out.Owner = classify.Owner(own(string(f.Owner)))
 		out.Remedy, out.NotFixedBy = own(f.Remedy), own(f.NotFixedBy)
 	}
 	if out.Summary == "" {
-		out.Summary = fmt.Sprintf("the check %s says no more", c.ID)
+		out.Summary = fmt.Sprintf("the check %s says no more", id)
 	}
 	out.Severity, out.Certainty = severityOf(f), classify.CertaintyPossible
 	if f.Certainty == classify.CertaintyProven || f.Certainty == classify.CertaintyLikely {
@@ -72,7 +73,7 @@ func (c *Check) finding(f classify.Finding) classify.Finding {
 	if slices.Contains(operations, f.Operation) {
 		out.Operation = f.Operation
 	}
-	if known && info.Layer == classify.LayerDNS || !known && c.Layer == classify.LayerDNS {
+	if known && info.Layer == classify.LayerDNS || !known && layer == classify.LayerDNS {
 		out.Endpoint = own(f.Endpoint) // the name looked up; elsewhere the endpoint is where the check stands
 	}
 	for _, fact := range f.Facts[:min(len(f.Facts), maxOwn)] {
@@ -101,4 +102,9 @@ func codeOf(c classify.Cause) classify.Cause {
 		return ownCause + "unnamed"
 	}
 	return classify.Cause(ownCause + name)
+}
+
+// own is a text of the caller's as it may be shown.
+func own(text string) string {
+	return classify.Redact(strings.ToValidUTF8(text[:min(len(text), maxOwnScanned)], ""), maxOwnText)
 }

@@ -3,53 +3,18 @@ package engine
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/notify"
 	"github.com/pullwalk/pullwalk/internal/pull"
-	"github.com/pullwalk/pullwalk/internal/registry"
-	"github.com/pullwalk/pullwalk/reach"
 )
-
-// Check is a check of the caller's, as of pullwalk.
-type Check struct {
-	ID      pull.StepID
-	Layer   classify.Layer
-	Roles   []registry.Role // empty = where manifests are asked for
-	Needs   []pull.StepID
-	Timeout time.Duration // 0 = 10 s
-	Run     func(ctx context.Context, in Input) ([]classify.Finding, error)
-}
-
-// at reports whether the check runs at hosts with a role.
-func (c *Check) at(role registry.Role) bool {
-	if len(c.Roles) == 0 {
-		return role == registry.RoleManifest || role == registry.RoleMirror
-	}
-	return slices.Contains(c.Roles, role)
-}
-
-// Input is what a check is given, as of pullwalk.
-type Input struct {
-	Reference registry.Reference
-	Scheme    string
-	Host      string
-	Port      uint16
-	Roles     []registry.Role
-	Via       string
-	Addresses []netip.Addr
-	Dialer    reach.Dialer
-	Roots     *x509.CertPool
-	Now       func() time.Time
-}
 
 // startChecks begins the checks of a host that has got a role, each once.
 func (s *source) startChecks(ctx context.Context, w *way, t pull.Target) {
@@ -134,8 +99,8 @@ func (w *way) check(ctx context.Context, c *Check) pull.Step {
 		s.Status, s.Reason = pull.StatusInconclusive, pull.EndOf(ctx)
 		return s
 	}
-	watching := w.probe.call.notify.watch(Progress{Step: c.ID, Endpoint: w.host.HostPort(), Layer: c.Layer})
-	defer watching.stop()
+	watching := w.source.image.notify.Watch(notify.Progress{Step: c.ID, Endpoint: w.host.HostPort(), Layer: c.Layer})
+	defer watching.Stop()
 	start := time.Now()
 	s = w.ask(ctx, c, s)
 	s.ElapsedMS = time.Since(start).Milliseconds()
@@ -230,7 +195,7 @@ func (c *Check) call(ctx context.Context, in Input) answer {
 		return a
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(notify.Grace)
 	defer timer.Stop()
 	select {
 	case a := <-out:
@@ -240,14 +205,18 @@ func (c *Check) call(ctx context.Context, in Input) answer {
 	}
 }
 
-// ask runs c within its limit and settles what it said.
+// ask runs c within its limit and sets the status by what it said.
 func (w *way) ask(ctx context.Context, c *Check, s pull.Step) pull.Step {
-	limit := min(cmp.Or(c.Timeout, defaultCheck), w.probe.call.opts.Budget/BudgetShare)
+	limit := min(cmp.Or(c.Timeout, defaultCheck), w.source.image.opts.Budget/BudgetShare)
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	dial := w.pinned(within)
+	img := w.source.image
+	dial := &pinnedDialer{host: w.host.Target.Host, port: w.host.Port, addrs: w.dialable(), dialer: img.view.Dial(), allow: img.opts.AllowAddr, ended: within.Done()}
+	if w.probe.Proxy != nil {
+		dial.tunnel = w.probe.Tunnel
+	}
 	a := c.call(within, w.input(dial))
-	findings := c.normalise(a.findings)
+	findings := normalise(c.ID, c.Layer, a.findings)
 	refused := dial.refusal()
 	switch {
 	case ctx.Err() != nil: // what it says now may be about our own end
@@ -275,7 +244,7 @@ func (w *way) ask(ctx context.Context, c *Check, s pull.Step) pull.Step {
 	return pull.StatusOf(s, true, "", findings)
 }
 
-// unanswered settles a check that gave no answer; what it found is kept as a
+// unanswered is the step of a check that gave no answer; what it found is kept as a
 // warning.
 func unanswered(c *Check, s pull.Step, why string, findings []classify.Finding) pull.Step {
 	f := classify.New(classify.UnknownCheckUnanswered, fmt.Sprintf("The check %s gave no answer: %s", c.ID, why), classify.Fact{Key: classify.FactReason, Value: why})
@@ -285,13 +254,13 @@ func unanswered(c *Check, s pull.Step, why string, findings []classify.Finding) 
 
 // input is what c may know of the host, at this moment.
 func (w *way) input(dial *pinnedDialer) Input {
-	v := w.probe.call.view
+	v := w.source.image.view
 	in := Input{
 		Reference: w.source.image.ref, Scheme: w.host.Scheme, Host: w.host.Target.Host, Port: w.host.Port, Roles: w.host.Roles(),
-		Addresses: slices.Clone(dial.addrs), Dialer: dial, Roots: v.Trusted(w.probe.tls.ca), Now: v.Now,
+		Addresses: slices.Clone(dial.addrs), Dialer: dial, Roots: v.Trusted(w.probe.TLS().CA), Now: v.Now,
 	}
-	if w.probe.via != nil {
-		in.Via = w.probe.via.HostPort()
+	if w.probe.Via != nil {
+		in.Via = w.probe.Via.HostPort()
 	}
 	return in
 }
@@ -299,7 +268,7 @@ func (w *way) input(dial *pinnedDialer) Input {
 // dialable are the addresses of the host as far as its probe has come, those that
 // connect first.
 func (w *way) dialable() []netip.Addr {
-	if w.probe.proxy != nil {
+	if w.probe.Proxy != nil {
 		return nil
 	}
 	var connected, all []netip.Addr
@@ -326,9 +295,4 @@ func (w *way) dialable() []netip.Addr {
 		}
 	}
 	return out
-}
-
-// own is a text of the caller's as it may be shown.
-func own(text string) string {
-	return classify.Redact(strings.ToValidUTF8(text[:min(len(text), maxOwnScanned)], ""), maxOwnText)
 }

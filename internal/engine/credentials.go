@@ -10,6 +10,7 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/node"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
+	"github.com/pullwalk/pullwalk/internal/notify"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
@@ -19,8 +20,8 @@ import (
 // the runtime does not send to this source. The step is non-nil when the keychain
 // did not answer.
 func (s *source) credentials(ctx context.Context, reg *pull.Host) ([]pull.Credential, *pull.Step) {
-	if sb := s.image.sandbox; sb != nil {
-		return sb.offers(ctx, s)
+	if s.image.sandbox != nil {
+		return s.sandboxOffers(ctx)
 	}
 	others := []pull.Credential{{Info: registry.CredentialInfo{Source: "anonymous: the runtime sends this host no credential of the image"}}}
 	if s.cfg.Credential == noderuntime.CredentialNone {
@@ -73,6 +74,16 @@ func credentialOf(o tlsauth.Offer) pull.Credential {
 	}
 }
 
+// sandboxOffers is what the runtime's own files have for the host of a source: the kubelet
+// hands over nothing for this image.
+func (s *source) sandboxOffers(ctx context.Context) ([]pull.Credential, *pull.Step) {
+	offers, step := s.ownOffers(ctx, s.image.sandbox.AuthFile)
+	if offers == nil && step == nil {
+		return []pull.Credential{{Info: registry.CredentialInfo{Source: "anonymous: pull secrets are not used for the sandbox image, and the runtime's files have nothing for " + s.cfg.Host}}}, nil
+	}
+	return offers, step
+}
+
 // planCredentials asks a keychain that plans as the kubelet does, and probes the hosts
 // that the credentials come from: when they cannot be reached, the pull looks like a missing right.
 func (c *image) planCredentials(ctx context.Context, s *source) {
@@ -82,7 +93,7 @@ func (c *image) planCredentials(ctx context.Context, s *source) {
 	}
 	asking, cancel := context.WithTimeout(ctx, maxKeychain)
 	defer cancel()
-	plan, ok := await(asking, func() *tlsauth.CredentialPlan {
+	plan, ok := notify.Await(asking, func() *tlsauth.CredentialPlan {
 		plan, err := keychain.Plan(asking, c.ref.String())
 		if err != nil {
 			return nil
@@ -128,7 +139,7 @@ func (s *source) ownOffers(ctx context.Context, authFile string) ([]pull.Credent
 		file  string
 		err   error
 	}
-	got, ok := await(ctx, func() found {
+	got, ok := notify.Await(ctx, func() found {
 		auth, file, err := s.image.view.Config().Login(s.cfg.Host, cmp.Or(s.cfg.Repository, s.image.ref.Repository), authFile)
 		return found{auth, file, err}
 	})

@@ -7,7 +7,9 @@ package engine
 
 import (
 	"context"
+	"crypto/x509"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -15,8 +17,11 @@ import (
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/internal/node"
+	"github.com/pullwalk/pullwalk/internal/notify"
+	"github.com/pullwalk/pullwalk/internal/probe"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
+	"github.com/pullwalk/pullwalk/reach"
 )
 
 // Options say how to look, as those of pullwalk. Budget, Limits and AllowAddr must be
@@ -35,7 +40,7 @@ type Options struct {
 	Rounds                      int
 	Budget                      time.Duration
 	Hurried                     bool // the budget cuts limits below what the runtimes would wait
-	Limits                      Limits
+	Limits                      probe.Limits
 	Concurrency                 int
 	UserAgent                   string // "" = the runtime's
 	AllowAddr                   func(netip.AddrPort) error
@@ -44,33 +49,18 @@ type Options struct {
 	Reported func(v *node.View, image string) []classify.Finding
 	// OnStep is told of each step, judged by itself, as it ends. Calls never overlap.
 	OnStep     func(s pull.Step, hostPort, image string)
-	OnProgress func(Progress)
+	OnProgress func(notify.Progress)
 	// Recorded is told of each step as it is kept in the log, from any goroutine.
 	Recorded func(pull.Step)
 }
-
-// Limits bound single steps.
-type Limits struct{ DNS, Connect, TLS, Header, Idle time.Duration }
 
 // BudgetShare is the part of the budget that no step gets more than.
 const BudgetShare = 4
 
 const (
-	maxHosts    = 32 // more than any registry uses
-	maxRounds   = 20
+	maxHosts    = 32               // more than any registry uses
 	maxKeychain = 10 * time.Second // a credential helper that hangs is not waited for
 )
-
-// Progress tells what is going on inside of a step that runs, as of pullwalk.
-type Progress struct {
-	Step        pull.StepID
-	Endpoint    string
-	Addr        netip.Addr
-	Subject     string
-	Layer       classify.Layer
-	Silent      time.Duration
-	Bytes, Rate int64
-}
 
 // Call is what a call saw.
 type Call struct {
@@ -98,8 +88,48 @@ type Proof struct {
 	InStore int // layers and configuration that the node's store holds already
 }
 
-// Look walks the pull of every image. The error is about a node view that cannot be
-// looked at.
-func Look(ctx context.Context, images []registry.Reference, o Options) (*Call, error) {
-	return newCall(images, o).run(ctx)
+// Check is a check of the caller's, as of pullwalk.
+type Check struct {
+	ID      pull.StepID
+	Layer   classify.Layer
+	Roles   []registry.Role // empty = where manifests are asked for
+	Needs   []pull.StepID
+	Timeout time.Duration // 0 = 10 s
+	Run     func(ctx context.Context, in Input) ([]classify.Finding, error)
+}
+
+// at reports whether the check runs at hosts with a role.
+func (c *Check) at(role registry.Role) bool {
+	if len(c.Roles) == 0 {
+		return role == registry.RoleManifest || role == registry.RoleMirror
+	}
+	return slices.Contains(c.Roles, role)
+}
+
+// Input is what a check is given, as of pullwalk.
+type Input struct {
+	Reference registry.Reference
+	Scheme    string
+	Host      string
+	Port      uint16
+	Roles     []registry.Role
+	Via       string
+	Addresses []netip.Addr
+	Dialer    reach.Dialer
+	Roots     *x509.CertPool
+	Now       func() time.Time
+}
+
+// Sandbox is what became of the sandbox image.
+type Sandbox struct {
+	Image string // as configured; "" = no file names one
+	File  string // the file that names it
+	// Verdict, Reason and Primary say what became of it without a packet, where Seen is
+	// nil.
+	Verdict   pull.Status
+	Reason    string
+	Primary   *classify.Finding
+	Reference registry.Reference
+	Seen      *Image
+	StoredErr error // why it is not known whether the node has the image; nil = it is
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
+	"github.com/pullwalk/pullwalk/internal/notify"
 	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
@@ -41,7 +42,7 @@ func afterSilence(ctx context.Context, f func()) (ended func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		timer := time.NewTimer(silentAfter)
+		timer := time.NewTimer(notify.SilentAfter)
 		defer timer.Stop()
 		select {
 		case <-timer.C:

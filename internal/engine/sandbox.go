@@ -12,20 +12,6 @@ import (
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
-// Sandbox is what became of the sandbox image.
-type Sandbox struct {
-	Image string // as configured; "" = no file names one
-	File  string // the file that names it
-	// Verdict, Reason and Primary say what became of it without a packet, where Seen is
-	// nil.
-	Verdict   pull.Status
-	Reason    string
-	Primary   *classify.Finding
-	Reference registry.Reference
-	Seen      *Image
-	StoredErr error // why it is not known whether the node has the image; nil = it is
-}
-
 // sandboxFiles is what the node's files say of its sandbox image.
 type sandboxFiles struct {
 	noderuntime.Sandbox
@@ -81,16 +67,6 @@ func (f *sandboxFiles) unasked() *Sandbox {
 	return out
 }
 
-// offers is what the runtime's own files have for the host of a source: the kubelet
-// hands over nothing for this image.
-func (f *sandboxFiles) offers(ctx context.Context, s *source) ([]pull.Credential, *pull.Step) {
-	offers, step := s.ownOffers(ctx, f.AuthFile)
-	if offers == nil && step == nil {
-		return []pull.Credential{{Info: registry.CredentialInfo{Source: "anonymous: pull secrets are not used for the sandbox image, and the runtime's files have nothing for " + s.cfg.Host}}}, nil
-	}
-	return offers, step
-}
-
 // startSandbox walks the sandbox image beside the image itself. It gets at most half of
 // the budget, so that it cannot hold the answer up to the end.
 func (c *call) startSandbox(ctx context.Context, f *sandboxFiles) <-chan *Sandbox {
@@ -107,14 +83,14 @@ func (c *call) startSandbox(ctx context.Context, f *sandboxFiles) <-chan *Sandbo
 	o := &shared.opts
 	o.Budget, o.Keychain, o.Concurrency = c.opts.Budget/2, nil, c.profile.Parallel
 	o.Also, o.Checks, o.Rounds, o.AuditRights = nil, nil, 0, false
-	shared.view, shared.profile, shared.settings = c.view, c.profile, c.settings
-	shared.dns, shared.reach, shared.notify, shared.stalls = c.dns, c.reach, c.notify, c.stalls
+	shared.view, shared.profile, shared.settings, shared.notify, shared.stalls = c.view, c.profile, c.settings, c.notify, c.stalls
+	shared.prober = shared.newProber()
 	own := shared.images[0]
 	own.group, own.sandbox = &group{}, f
 	go func() {
 		ctx, cancel := context.WithTimeoutCause(ctx, o.Budget, pull.ErrBudget)
 		defer cancel()
-		defer shared.hangUp()
+		defer shared.prober.Close()
 		began := time.Now()
 		seen := own.run(ctx, configured{sources: f.configured, findings: f.findings, err: f.err})
 		seen.Elapsed = time.Since(began)

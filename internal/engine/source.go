@@ -10,11 +10,11 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/judge"
 	"github.com/pullwalk/pullwalk/internal/noderuntime"
+	"github.com/pullwalk/pullwalk/internal/probe"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
@@ -24,7 +24,7 @@ import (
 type source struct {
 	image    *image
 	cfg      noderuntime.Source
-	tls      tlsSettings
+	tls      *probe.TLS
 	run      *pull.Run
 	pending  *pull.Step // the settings step, until there is a host to record it at
 	skipped  string
@@ -48,34 +48,21 @@ func (c *image) newSource(cfg noderuntime.Source) *source {
 	o := &c.opts
 	s.run = &pull.Run{
 		Requests: *cfg.Walk(c.ref, c.profile.Client), Opener: s, Platform: o.Platform, Depth: o.Depth, Mirror: cfg.Kind == noderuntime.KindMirror,
-		OwnTLS: s.tls.key != tlsSettingsOf(noderuntime.Source{}).key, MaxHosts: maxHosts, Parallel: o.Concurrency,
+		OwnTLS: s.tls.Key != tlsSettingsOf(noderuntime.Source{}).Key, MaxHosts: maxHosts, Parallel: o.Concurrency,
 		TokenFields: cfg.TokenFields, StopsAtHead: c.profile.HeadOnly, AuditRights: o.AuditRights,
 		Credentials: s.credentials, Retries: s.retries, Fetching: s.stored, Timed: timedRequest,
 		Once: func(ctx, own context.Context, reg *pull.Host, what string, ask func(context.Context) pull.Step) (pull.Step, bool) {
-			return wayOf(reg).probe.once(ctx, own, common{c.group, what}, ask)
+			return wayOf(reg).probe.Once(ctx, own, common{c.group, what}, ask)
 		},
-		Observe: c.observe, FirstFailure: func(seen pull.Source) string { return judge.FirstFailure(s.describe(seen)) },
+		Observe: c.prober.Observe, FirstFailure: func(seen pull.Source) string { return judge.FirstFailure(s.describe(seen)) },
 		Recorded: func(at pull.Endpoint, st pull.Step) {
 			if o.Recorded != nil {
 				o.Recorded(st)
 			}
-			c.notify.step(judge.Step(at, st), at.HostPort(), c.ref.Given)
+			c.notify.Step(judge.Step(at, st), at.HostPort(), c.ref.Given)
 		},
 	}
 	s.run.Requests.UserAgent = o.UserAgent
-	return s
-}
-
-// observe says what may have disturbed a step, and what it depends on.
-func (c *call) observe(s pull.Step) pull.Step {
-	s.Hurried, s.Panicked = c.opts.Hurried, c.view.Panicked(s.ID)
-	var longest time.Duration
-	for _, f := range s.Findings {
-		longest = max(longest, pull.Waited(f))
-	}
-	if longest > 0 { // a step is recorded some time after its end, when others have ended too
-		s.Stalled = c.stalls.longest(time.Now().Add(-time.Duration(s.ElapsedMS)*time.Millisecond - 2*longest))
-	}
 	return s
 }
 
@@ -113,7 +100,7 @@ func (s *source) base(ctx context.Context) *url.URL {
 	t.Expected, t.BeforePlain = true, true
 	h := s.run.Host(ctx, t)
 	select {
-	case <-wayOf(h).probe.done:
+	case <-wayOf(h).probe.Done():
 	case <-ctx.Done():
 		return base
 	}
@@ -157,7 +144,7 @@ func (s *source) describe(out pull.Source) pull.Source {
 func (s *source) wait() {
 	for _, h := range s.run.Hosts() {
 		if w := wayOf(h); w != nil && !w.left {
-			<-w.probe.done
+			<-w.probe.Done()
 		}
 	}
 }
@@ -270,39 +257,34 @@ func (s *source) proof() *Proof {
 	return p
 }
 
-// tlsSettings are those of the registry's own host entry: token server and blob hosts
-// get the same, as in the runtimes.
-type tlsSettings struct {
-	ca         []byte               // PEM that is trusted beside the node's roots
-	pairs      []tlsauth.ClientPair // client certificates
-	skipVerify bool
-	by         string // what says so
-	key        string // equal for equal settings
-}
-
 // settings are those that hold for t.
-func (s *source) settings(t pull.Target) *tlsSettings {
+func (s *source) settings(t pull.Target) *probe.TLS {
 	if t.OwnRoots {
-		none := tlsSettingsOf(noderuntime.Source{})
-		return &none
+		return tlsSettingsOf(noderuntime.Source{})
 	}
-	return &s.tls
+	return s.tls
 }
 
-func tlsSettingsOf(c noderuntime.Source) tlsSettings {
-	s := tlsSettings{skipVerify: c.SkipVerify}
+func tlsSettingsOf(c noderuntime.Source) *probe.TLS {
+	s := &probe.TLS{SkipVerify: c.SkipVerify}
 	if len(c.CA) > 0 {
-		s.ca = bytes.Join(c.CA, []byte("\n"))
+		s.CA = bytes.Join(c.CA, []byte("\n"))
 	}
-	if s.skipVerify || s.ca != nil {
-		s.by = c.File
+	if s.SkipVerify || s.CA != nil {
+		s.By = c.File
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%t %q %q", s.skipVerify, s.by, s.ca)
+	fmt.Fprintf(h, "%t %q %q", s.SkipVerify, s.By, s.CA)
 	for i := range c.Certificates {
-		s.pairs = append(s.pairs, tlsauth.ClientPair{Parsed: &c.Certificates[i], Source: c.File})
+		s.Pairs = append(s.Pairs, tlsauth.ClientPair{Parsed: &c.Certificates[i], Source: c.File})
 		fmt.Fprintf(h, " %x", c.Certificates[i].Certificate)
 	}
-	s.key = string(h.Sum(nil))
+	s.Key = string(h.Sum(nil))
 	return s
+}
+
+// common names a question that several images have in common: those of one group.
+type common struct {
+	group *group
+	what  string
 }

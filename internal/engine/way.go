@@ -4,16 +4,19 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 
+	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/probe"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 )
 
 // way is a host of one image on the probe that leads there.
 type way struct {
-	probe  *probe
+	probe  *probe.Probe
 	host   *pull.Host
 	source *source
 	left   bool                 // the probe, before its end; read when nothing else of the pull runs
@@ -28,9 +31,7 @@ func wayOf(h *pull.Host) *way {
 
 // Open begins the probe of a host, or joins it.
 func (s *source) Open(ctx context.Context, h *pull.Host) pull.Way {
-	w := &way{host: h, source: s}
-	s.join(ctx, w, s.route(ctx, h), (*probe).run)
-	return w
+	return &way{host: h, source: s, probe: s.image.prober.Join(ctx, h, s.route(ctx, h), s.settings(h.Target), &s.image.group.seen)}
 }
 
 // Met begins the caller's checks of a host in a new role.
@@ -39,18 +40,18 @@ func (s *source) Met(ctx context.Context, h *pull.Host, t pull.Target) {
 }
 
 // Ready is closed when an address holds all the way, or none will.
-func (w *way) Ready() <-chan struct{} { return w.probe.ready }
+func (w *way) Ready() <-chan struct{} { return w.probe.Ready() }
 
 // Open is called when Ready is closed.
 func (w *way) Open() (http.RoundTripper, string) {
-	if w.probe.through == nil {
-		return nil, w.probe.blockedBy
+	if ok, blockedBy := w.probe.Open(); !ok {
+		return nil, blockedBy
 	}
 	return dated{w}, ""
 }
 
 // Silent reports whether a step of the probe was given up because nothing came.
-func (w *way) Silent() bool { return w.probe.silent() }
+func (w *way) Silent() bool { return w.probe.Silent() }
 
 // dated are a host's connections, which tell the TLS checks of the others what time it
 // is over there: a certificate that is out of its dates is judged again by a clock that a
@@ -59,19 +60,47 @@ type dated struct{ w *way }
 
 // RoundTrip makes dated an [http.RoundTripper].
 func (d dated) RoundTrip(req *http.Request) (*http.Response, error) {
-	p := d.w.probe
-	resp, err := p.pool.RoundTrip(req)
-	if err == nil && p.Scheme == "https" && !p.tls.skipVerify {
-		d.w.source.image.group.seen.Date(p.Host, resp.Header, p.call.view.Now())
+	p, img := d.w.probe, d.w.source.image
+	resp, err := p.RoundTrip(req)
+	if err == nil && p.Scheme == "https" && !p.TLS().SkipVerify {
+		img.group.seen.Date(p.Host, resp.Header, img.view.Now())
 	}
 	return resp, err
 }
 
 // timedRequest makes one request of a pull within its limits.
 func timedRequest(ctx context.Context, h *pull.Host, s pull.Step, ask func(context.Context, func(int64)) pull.Outcome) pull.Outcome {
-	return wayOf(h).probe.timed(ctx, s, func(ctx context.Context, w *watch) outcome {
-		return outcome{Outcome: ask(ctx, w.heard)}
-	}).Outcome
+	return wayOf(h).probe.Timed(ctx, s, ask)
+}
+
+// route returns the proxy that the runtime would use for a host, or why it is not known
+// what lies behind.
+func (s *source) route(ctx context.Context, h *pull.Host) probe.Route {
+	if h.Role == registry.RoleProxy || h.Role == registry.RoleResolver {
+		return probe.Route{}
+	}
+	v := s.image.view
+	u, err := v.Proxy(&url.URL{Scheme: h.Scheme, Host: h.HostPort()})
+	if err != nil {
+		return probe.Route{Unknown: "the proxy setting cannot be used: " + classify.Redact(err.Error(), 200)}
+	}
+	if u == nil {
+		return probe.Route{}
+	}
+	t, err := pull.TargetOf(u, registry.RoleProxy, v.ProxySource)
+	switch {
+	case err != nil:
+		return probe.Route{Unknown: "the proxy setting cannot be used: " + err.Error()}
+	case u.Scheme != "http" && u.Scheme != "https" && !registry.IsSOCKS(u):
+		return probe.Route{Unknown: "the proxy " + u.Host + " has the scheme " + classify.Redact(u.Scheme, 32) + ", which no runtime speaks to a proxy"}
+	}
+	s.proxies.Lock()
+	defer s.proxies.Unlock()
+	proxy := s.run.Find(t)
+	if proxy == nil {
+		proxy = s.run.Add(ctx, t)
+	}
+	return probe.Route{Proxy: u, Via: wayOf(proxy).probe}
 }
 
 // resolvers asks for the route to each nameserver: that there is no way to the resolver
@@ -95,11 +124,11 @@ func (w *way) leave() {
 	timer := time.NewTimer(expectedGrace)
 	defer timer.Stop()
 	select {
-	case <-w.probe.done:
+	case <-w.probe.Done():
 		return
 	case <-timer.C:
 	}
-	if w.host.Known && w.host.IsExpected() && w.probe.part(w) {
+	if w.host.Known && w.host.IsExpected() && w.probe.Part(w.host) {
 		w.left = true
 		w.cutShort()
 	}
@@ -125,7 +154,7 @@ func (w *way) cutShort() {
 			w.host.Record(st, index)
 		}
 	}
-	ids := w.probe.stages()
+	ids := w.probe.Stages()
 	var addresses []pull.Step // one step of each
 	for _, st := range taken {
 		if st.Addr.IsValid() && !slices.ContainsFunc(addresses, func(a pull.Step) bool { return a.Addr == st.Addr }) {

@@ -1,7 +1,7 @@
 // Package judge says what the steps of a pull amount to. It is pure: the same log
 // gives the same result, and nothing of the log is changed. What it decides are
 // rules with a name, which run in order; each change of a status or a severity and
-// the choice of the root cause is told as a [Decision].
+// the choice of the root cause is a [Decision].
 package judge
 
 import (

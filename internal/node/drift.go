@@ -23,8 +23,8 @@ import (
 // somebody wrote on one node alone look like the supported configuration, and
 // nothing is said of them.
 
-// handEdit is a finding about a change of which a fresh node knows nothing.
-func handEdit(summary string, facts ...classify.Fact) classify.Finding {
+// drift is a finding about a change of which a fresh node knows nothing.
+func drift(summary string, facts ...classify.Fact) classify.Finding {
 	f := classify.New(classify.NodeHandEdit, summary, facts...)
 	f.Severity, f.Certainty = classify.SeverityInfo, classify.CertaintyLikely
 	return f
@@ -46,7 +46,7 @@ func RouteByHand(r *reach.Route) []classify.Finding {
 		way += " dev " + r.Interface
 		facts = append(facts, classify.Fact{Key: classify.FactInterface, Value: r.Interface})
 	}
-	return []classify.Finding{handEdit(fmt.Sprintf("the route %v%s leads there; it has the mark of `ip route add` or of a script, not of DHCP or a network manager", r.Prefix, way), facts...)}
+	return []classify.Finding{drift(fmt.Sprintf("the route %v%s leads there; it has the mark of `ip route add` or of a script, not of DHCP or a network manager", r.Prefix, way), facts...)}
 }
 
 // RootByHand judges the root that a chain ends at. It costs a look at some hundred files.
@@ -58,7 +58,7 @@ func (v *View) RootByHand(rep *tlsauth.TLSReport) []classify.Finding {
 	if tool == "" {
 		return nil
 	}
-	return []classify.Finding{handEdit(fmt.Sprintf("the root in %s that is trusted here comes from nothing that %s builds this store from, so its next run takes it away", rep.TrustedBy, tool),
+	return []classify.Finding{drift(fmt.Sprintf("the root in %s that is trusted here comes from nothing that %s builds this store from, so its next run takes it away", rep.TrustedBy, tool),
 		classify.Fact{Key: classify.FactFile, Value: rep.TrustedBy})}
 }
 
@@ -95,7 +95,7 @@ func ResolverByHand(tree fs.FS, file string) []classify.Finding {
 	if !seen {
 		return nil // there is nothing to compare with
 	}
-	return []classify.Finding{handEdit(fmt.Sprintf("/%s names systemd-resolved as its author, and is a file of its own with other nameservers than it has now", resolvConf),
+	return []classify.Finding{drift(fmt.Sprintf("/%s names systemd-resolved as its author, and is a file of its own with other nameservers than it has now", resolvConf),
 		classify.Fact{Key: classify.FactFile, Value: "/" + resolvConf})}
 }
 

@@ -73,7 +73,7 @@ type fetch struct {
 // run returns the last report, nil if a hop could not be asked.
 func (f *fetch) run(ctx context.Context) *registry.Report {
 	f.authorization = f.r.auth.current(ctx, "")
-	if rep, settled := f.foreign(ctx); settled {
+	if rep, ok := f.foreign(ctx); ok {
 		return rep
 	}
 	return f.registry(ctx)
@@ -115,7 +115,7 @@ func (f *fetch) follow(ctx context.Context, h *Host, st Step) (*Host, Step) {
 		}
 		t.OwnRoots = h.OwnRoots
 		if h = f.r.Host(ctx, t); h == nil {
-			return nil, Step{} // the overflow is told
+			return nil, Step{} // it is counted
 		}
 		st = f.ask(ctx, h, func(w *registry.Walk, rt http.RoundTripper) *registry.Report {
 			return w.Follow(ctx, rt, prev, f.blob, f.mode)
@@ -255,7 +255,7 @@ func (f *fetch) foreign(ctx context.Context) (*registry.Report, bool) {
 		t.Expected = own && i < len(places)-1 // CRI-O goes on, whatever happens
 		h := f.r.Host(ctx, t)
 		if h == nil {
-			return nil, true // the overflow is told
+			return nil, true // it is counted
 		}
 		h, st := f.follow(ctx, h, f.ask(ctx, h, func(w *registry.Walk, rt http.RoundTripper) *registry.Report {
 			return w.Foreign(ctx, rt, u, f.blob, f.mode)

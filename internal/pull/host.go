@@ -244,20 +244,20 @@ func (h *Host) BlockRest(ids ...StepID) {
 func Opened(rt http.RoundTripper) Way { return decided(rt, "") }
 
 func decided(rt http.RoundTripper, blockedBy string) Way {
-	w := settled{rt, blockedBy, make(chan struct{})}
+	w := decidedWay{rt, blockedBy, make(chan struct{})}
 	close(w.ready)
 	return w
 }
 
-type settled struct {
+type decidedWay struct {
 	rt        http.RoundTripper
 	blockedBy string
 	ready     chan struct{}
 }
 
-func (w settled) Ready() <-chan struct{}            { return w.ready }
-func (w settled) Open() (http.RoundTripper, string) { return w.rt, w.blockedBy }
-func (w settled) Silent() bool                      { return false }
+func (w decidedWay) Ready() <-chan struct{}            { return w.ready }
+func (w decidedWay) Open() (http.RoundTripper, string) { return w.rt, w.blockedBy }
+func (w decidedWay) Silent() bool                      { return false }
 
 // Complete fills in a finished step what follows from where it was taken. Findings are
 // copied: the slice may be part of another pull's step.

@@ -87,7 +87,7 @@ func (r *ociRegistry) DialContext(ctx context.Context, network, _ string) (net.C
 }
 
 func (r *ociRegistry) checker(runtime string) *endpoints.Checker {
-	return &endpoints.Checker{Dialer: r, Roots: r.roots, Keychain: oneCredential{}, Platform: "linux/amd64", Mode: endpoints.Whole, Runtime: runtime}
+	return &endpoints.Checker{DialContext: r.DialContext, Roots: r.roots, Keychain: oneCredential{}, Platform: "linux/amd64", Complete: true, Runtime: runtime}
 }
 
 type oneCredential struct{}
@@ -121,7 +121,7 @@ func TestAnotherRegistryImplementation(t *testing.T) {
 			require.Equal(t, tt.runtime != "containerd", pinged, m.Requests[0].URL)
 
 			c := r.checker(tt.runtime)
-			c.Mode = endpoints.First64K
+			c.Complete = false
 			m, err = c.Check(t.Context(), registryName+"/"+repository+"@"+digest.String())
 			require.NoError(t, err)
 			require.True(t, m.Held, "%s %v", m.Inconclusive, m.Findings())

@@ -32,10 +32,7 @@ func main() {
 		roots = x509.NewCertPool()
 		roots.AppendCertsFromPEM(pem)
 	}
-	c := &endpoints.Checker{Roots: roots, Mode: endpoints.Whole}
-	if *nohash {
-		c.Mode = endpoints.First64K
-	}
+	c := &endpoints.Checker{Roots: roots, Complete: !*nohash}
 	m, err := c.Check(context.Background(), *image)
 	check(err)
 	if *nohash {

@@ -1,4 +1,4 @@
-package engine
+package probe
 
 import (
 	"context"
@@ -15,8 +15,9 @@ import (
 )
 
 // settled is a step as it is recorded and judged by itself.
-func settled(c *call, s pull.Step) pull.Step {
-	return judge.Step(pull.Endpoint{}, c.observe(pull.Endpoint{}.Complete(s, 0)))
+func settled(m *Stalls, s pull.Step) pull.Step {
+	by := New(Config{View: &node.View{}, Stalls: m})
+	return judge.Step(pull.Endpoint{}, by.Observe(pull.Endpoint{}.Complete(s, 0)))
 }
 
 // A limit that passes while this process does not run is nobody's failure.
@@ -46,8 +47,8 @@ func TestALimitIsJudgedByThoseWhoRan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := &call{view: &node.View{}, stalls: &stalls{list: []stall{{time.Now(), tt.lost}}}}
-			got := settled(c, tt.step)
+			m := &Stalls{list: []stall{{time.Now(), tt.lost}}}
+			got := settled(m, tt.step)
 			require.Equal(t, tt.want, got.Status)
 			if tt.want == pull.StatusInconclusive {
 				require.Contains(t, got.Reason, "too busy")
@@ -61,10 +62,10 @@ func TestALimitIsJudgedByThoseWhoRan(t *testing.T) {
 func TestStalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var p stalls
+		var p Stalls
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		p.watch(ctx)
+		p.Watch(ctx)
 		began := time.Now().Add(-time.Minute)
 		require.Zero(t, p.longest(began), "nothing else runs in this bubble")
 		time.Sleep(time.Second) // nobody beats any more: as if the process had been stopped
@@ -79,7 +80,7 @@ func TestStalls(t *testing.T) {
 // Of many delays the longest that reaches into a step counts, and few are kept.
 func TestStallsKeepsTheLongest(t *testing.T) {
 	t.Parallel()
-	var p stalls
+	var p Stalls
 	start := time.Now().Add(-time.Hour)
 	for i, ms := range []int{3, 900, 40, 1, 200, 7, 7} {
 		now := start.Add(time.Duration(i+1) * time.Minute)
@@ -96,8 +97,8 @@ func TestStallsKeepsTheLongest(t *testing.T) {
 // A machine that was stopped once does not take back what is silent later.
 func TestAStallIsOverWhenItIsOver(t *testing.T) {
 	t.Parallel()
-	c := &call{view: &node.View{}, stalls: &stalls{list: []stall{{time.Now().Add(-time.Minute), 10 * time.Second}}}}
-	got := settled(c, pull.Step{Status: pull.StatusFailed, ElapsedMS: 5000, Findings: []classify.Finding{
+	m := &Stalls{list: []stall{{time.Now().Add(-time.Minute), 10 * time.Second}}}
+	got := settled(m, pull.Step{Status: pull.StatusFailed, ElapsedMS: 5000, Findings: []classify.Finding{
 		classify.New(classify.RouteConnectTimeout, "", classify.Fact{Key: classify.FactLimit, Value: "5s"})}})
 	require.Equal(t, pull.StatusFailed, got.Status)
 }

@@ -1,7 +1,8 @@
-package engine
+package probe
 
 import (
 	"context"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -9,32 +10,20 @@ import (
 
 	"github.com/pullwalk/pullwalk/dnscheck"
 	"github.com/pullwalk/pullwalk/internal/judge"
+	"github.com/pullwalk/pullwalk/internal/notify"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/tlsauth"
 )
 
-// probeKey is all that the steps up to tls depend on. Whoever needs the same has the
-// same probe, whichever image or role leads there. It may hold a proxy's password and is
-// never printed.
-type probeKey struct {
-	scheme, host string
-	port         uint16
-	tls          string // tlsSettings.key
-	own          bool   // where the node's settings say that credentials come from, see [pull.Run.Find]
-	via          *probe // the proxy's
-	proxy        string
-	unknown      string
-}
-
-// probe looks at one scheme, host and port, up to tls. It runs once in a call; the steps
-// that need it wait on ready.
-type probe struct {
-	call *call
+// Probe looks at one scheme, host and port, up to tls. It runs once for all who need the
+// same; they wait until it is ready.
+type Probe struct {
+	by *Prober
 	pull.Target
-	tls  *tlsSettings
+	tls  *TLS
 	seen *tlsauth.Seen
-	route
+	Route
 
 	ready chan struct{} // closed when an address is through, or when none will be
 	done  chan struct{} // closed when every attempt has ended, and what is judged beside
@@ -45,122 +34,66 @@ type probe struct {
 
 	pool   registry.Pool
 	beside sync.WaitGroup
-	key    probeKey
+	key    key
 	giveUp context.CancelFunc // ends the probe
 
 	mu     sync.Mutex
-	taken  []pull.Step // the steps that have ended
-	joined []*way      // whose steps they are
-	asked  map[common]*question
+	taken  []pull.Step  // the steps that have ended
+	joined []*pull.Host // whose steps they are
+	asked  map[any]*question
 }
 
-func (s *source) newProbe(t pull.Target, r route) *probe {
-	c := s.image.call
-	p := &probe{call: c, Target: t, tls: s.settings(t), seen: &s.image.group.seen, route: r, ready: make(chan struct{}), done: make(chan struct{})}
-	p.pool = registry.Pool{Dial: p.dial, Header: c.opts.Limits.Header, Idle: c.opts.Limits.Idle}
-	if p.forwarded() {
-		p.pool.Proxy = p.proxy
-	}
-	return p
-}
+// Ready is closed when it is known whether the host can be asked.
+func (p *Probe) Ready() <-chan struct{} { return p.ready }
 
-// join puts w on its probe, and begins that with run if nobody did.
-func (s *source) join(ctx context.Context, w *way, r route, run func(*probe, context.Context)) {
-	t := w.host.Target
-	key := probeKey{scheme: t.Scheme, host: t.Host, port: t.Port, tls: s.settings(t).key, own: t.Role == registry.RoleCredential, via: r.via, unknown: r.unknown}
-	if r.proxy != nil {
-		key.proxy = r.proxy.String()
-	}
-	c := s.image.call
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.probes[key]
-	begin := p == nil
-	if begin {
-		p = s.newProbe(t, r)
-		p.key = key
-		ctx, p.giveUp = context.WithCancel(ctx)
-		c.probes[key] = p
-		c.begun = append(c.begun, p)
-	}
-	w.probe = p
-	if p.via != nil {
-		w.host.Through(p.via.HostPort(), p.forwarded())
-	}
-	p.join(w)
-	if begin {
-		go func() {
-			defer p.giveUp()
-			run(p, ctx)
-		}()
-	}
-}
+// Done is closed when no step comes any more.
+func (p *Probe) Done() <-chan struct{} { return p.done }
 
-// join gives w the steps that have been taken, and every later one.
-func (p *probe) join(w *way) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.joined = append(p.joined, w)
-	for _, st := range p.taken {
-		w.host.Keep(st)
-	}
-}
+// Open returns whether the host can be asked, or the step that stands in the way. It is
+// called when Ready is closed.
+func (p *Probe) Open() (ok bool, blockedBy string) { return p.through != nil, p.blockedBy }
 
-// part gives w no more steps. A probe that nobody else is on goes no further, and who
-// needs it later begins anew. It reports false if the probe has come to its end.
-func (p *probe) part(w *way) bool {
-	p.call.mu.Lock()
-	defer p.call.mu.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.done:
-		return false
-	default:
-	}
-	p.joined = slices.DeleteFunc(p.joined, func(o *way) bool { return o == w })
-	if len(p.joined) == 0 {
-		delete(p.call.probes, p.key)
-		p.giveUp()
-	}
-	return true
-}
+// RoundTrip asks the host over the connections that were probed.
+func (p *Probe) RoundTrip(req *http.Request) (*http.Response, error) { return p.pool.RoundTrip(req) }
+
+// TLS are the settings that it was probed with.
+func (p *Probe) TLS() *TLS { return p.tls }
 
 // record keeps a finished step for everyone on the probe.
-func (p *probe) record(s pull.Step, index int) pull.Step {
+func (p *Probe) record(s pull.Step, index int) pull.Step {
 	at := p.place()
-	s = p.call.observe(at.Complete(s, index))
+	s = p.by.Observe(at.Complete(s, index))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken = append(p.taken, s)
-	for _, w := range p.joined {
-		w.host.Keep(s)
+	for _, h := range p.joined {
+		h.Keep(s)
 	}
 	return judge.Step(at, s)
 }
 
-func (p *probe) place() pull.Endpoint {
+func (p *Probe) place() pull.Endpoint {
 	at := pull.Endpoint{Scheme: p.Scheme, Host: p.Host, Port: p.Port, Forwarded: p.forwarded()}
-	if p.via != nil {
-		at.Via = p.via.HostPort()
+	if p.Via != nil {
+		at.Via = p.Via.HostPort()
 	}
 	return at
 }
 
-// silent reports whether a step was given up because nothing came.
-func (p *probe) silent() bool {
+// Silent reports whether a step was given up because nothing came.
+func (p *Probe) Silent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(p.taken, func(s pull.Step) bool {
 		waited := time.Duration(s.ElapsedMS) * time.Millisecond
-		return !pull.Passes(s.Status) && (pull.GaveUp(s) || s.ID == pull.StepDNS && waited >= p.call.opts.Limits.DNS)
+		return !pull.Passes(s.Status) && (pull.GaveUp(s) || s.ID == pull.StepDNS && waited >= p.by.Limits.DNS)
 	})
 }
 
-// stages are the steps that each address takes.
-func (p *probe) stages() []pull.StepID {
+// Stages are the steps that each address takes.
+func (p *Probe) Stages() []pull.StepID {
 	ids := []pull.StepID{pull.StepRoute, pull.StepConnect}
-	if p.proxy != nil {
+	if p.Proxy != nil {
 		ids = []pull.StepID{pull.StepTunnel}
 	}
 	if p.Scheme == "https" {
@@ -172,7 +105,7 @@ func (p *probe) stages() []pull.StepID {
 // run takes the steps up to tls: dns once, then every address in an attempt of its own,
 // all at once. The attempts start as soon as it is known what the runtime gets, although
 // the dns step goes on listening to nameservers that are silent.
-func (p *probe) run(ctx context.Context) {
+func (p *Probe) run(ctx context.Context) {
 	defer close(p.done)
 	defer p.beside.Wait()
 	if p.Scheme == pull.SchemeDNS {
@@ -195,15 +128,15 @@ func (p *probe) run(ctx context.Context) {
 	a.start(ctx, found.addrs)
 	a.wait.Wait()
 	if len(a.list) == 0 {
-		for _, id := range p.stages() {
+		for _, id := range p.Stages() {
 			p.record(pull.Step{ID: id, Status: pull.StatusBlocked, BlockedBy: found.blocked}, 0)
 		}
 		p.blockedBy = found.blocked
 		close(p.ready)
 		return
 	}
-	for _, id := range p.stages() {
-		if p.proxy == nil { // a tunnel is of no address
+	for _, id := range p.Stages() {
+		if p.Proxy == nil { // a tunnel is of no address
 			p.record(pull.Step{ID: id, Sum: true}, 0)
 		}
 	}
@@ -215,20 +148,20 @@ func (p *probe) run(ctx context.Context) {
 
 // routeToNameserver is all that is probed of a nameserver: whether it answers is seen
 // when it is asked for a name.
-func (p *probe) routeToNameserver(ctx context.Context) {
+func (p *Probe) routeToNameserver(ctx context.Context) {
 	addr, err := netip.ParseAddr(p.Host)
 	if err != nil {
 		return
 	}
 	a := &attempt{probe: p, addr: addr.WithZone("")}
-	out := p.timed(ctx, pull.Step{ID: pull.StepRoute, Addr: a.addr}, func(ctx context.Context, _ *watch) outcome { return outcomeOf(a.lookup(ctx)) })
+	out := p.timed(ctx, pull.Step{ID: pull.StepRoute, Addr: a.addr}, func(ctx context.Context, _ *notify.Watch) outcome { return outcomeOf(a.lookup(ctx)) })
 	out.Addr = a.addr
 	p.record(out.Step, 0)
 }
 
 // attempts are the work on the addresses of one probe.
 type attempts struct {
-	probe *probe
+	probe *Probe
 	list  []*attempt
 	first sync.Once
 	wait  sync.WaitGroup
@@ -273,12 +206,12 @@ type lookup struct {
 
 // addresses is the dns step; early gets what the runtime gets as soon as that is known.
 // Through a proxy the name is not ours to look up.
-func (p *probe) addresses(ctx context.Context, early chan<- []netip.Addr) lookup {
-	if p.unknown != "" {
-		p.record(pull.Step{ID: pull.StepTunnel, Status: pull.StatusInconclusive, Reason: p.unknown}, 0)
+func (p *Probe) addresses(ctx context.Context, early chan<- []netip.Addr) lookup {
+	if p.Unknown != "" {
+		p.record(pull.Step{ID: pull.StepTunnel, Status: pull.StatusInconclusive, Reason: p.Unknown}, 0)
 		return lookup{blocked: pull.StepName(pull.StepTunnel, p.HostPort(), netip.Addr{})}
 	}
-	if p.proxy != nil {
+	if p.Proxy != nil {
 		return p.proxied(ctx)
 	}
 	if addr, err := netip.ParseAddr(p.Host); err == nil {
@@ -286,7 +219,7 @@ func (p *probe) addresses(ctx context.Context, early chan<- []netip.Addr) lookup
 		return lookup{addrs: []netip.Addr{addr}}
 	}
 	lookUp := func(ctx context.Context, decided func(*dnscheck.Report)) outcome {
-		check := *p.call.dns
+		check := *p.by.dns
 		check.OnDecided = decided
 		rep, err := check.Check(ctx, p.Host)
 		if err != nil {
@@ -295,7 +228,7 @@ func (p *probe) addresses(ctx context.Context, early chan<- []netip.Addr) lookup
 		return outcomeOf(pull.StatusOf(pull.Step{ID: pull.StepDNS, Report: rep}, rep.Held(), rep.Inconclusive, rep.Findings()))
 	}
 	more := p.again(ctx, func(ctx context.Context) outcome { return lookUp(ctx, nil) })
-	out := p.timed(ctx, pull.Step{ID: pull.StepDNS}, func(ctx context.Context, _ *watch) outcome {
+	out := p.timed(ctx, pull.Step{ID: pull.StepDNS}, func(ctx context.Context, _ *notify.Watch) outcome {
 		return lookUp(ctx, func(r *dnscheck.Report) { early <- r.Usable() })
 	})
 	out = p.lookups(out, more)
@@ -307,18 +240,18 @@ func (p *probe) addresses(ctx context.Context, early chan<- []netip.Addr) lookup
 }
 
 // proxied waits for the proxy instead.
-func (p *probe) proxied(ctx context.Context) lookup {
+func (p *Probe) proxied(ctx context.Context) lookup {
 	for _, id := range []pull.StepID{pull.StepDNS, pull.StepRoute, pull.StepConnect} {
-		p.record(pull.Step{ID: id, Status: pull.StatusSkipped, Reason: "through proxy " + p.via.HostPort()}, 0)
+		p.record(pull.Step{ID: id, Status: pull.StatusSkipped, Reason: "through proxy " + p.Via.HostPort()}, 0)
 	}
 	p.beside.Go(func() { p.judgeNoProxy(ctx) })
 	select {
-	case <-p.via.ready:
+	case <-p.Via.ready:
 	case <-ctx.Done():
-		return lookup{blocked: pull.StepName(pull.StepConnect, p.via.HostPort(), netip.Addr{})}
+		return lookup{blocked: pull.StepName(pull.StepConnect, p.Via.HostPort(), netip.Addr{})}
 	}
-	if p.via.blockedBy != "" {
-		return lookup{blocked: p.via.blockedBy}
+	if p.Via.blockedBy != "" {
+		return lookup{blocked: p.Via.blockedBy}
 	}
 	return lookup{addrs: []netip.Addr{{}}}
 }
@@ -328,7 +261,7 @@ func (p *probe) proxied(ctx context.Context) lookup {
 func firstBlock(list []*attempt) string {
 	for _, want := range []pull.Status{pull.StatusFailed, pull.StatusInconclusive} {
 		for _, a := range list {
-			for _, id := range a.probe.stages() {
+			for _, id := range a.probe.Stages() {
 				if a.steps[id].Status == want {
 					return pull.StepName(id, a.probe.HostPort(), a.addr)
 				}

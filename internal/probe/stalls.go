@@ -1,4 +1,4 @@
-package engine
+package probe
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// stalls are times for which this process did not come to run what was due. On a
+// Stalls are times for which this process did not come to run what was due. On a
 // machine without a CPU to spare, and in a virtual machine that was stopped, an
 // answer that came in time is read late.
-type stalls struct {
+type Stalls struct {
 	mu   sync.Mutex
 	due  time.Time
 	list []stall // each shorter than the one before: an earlier, shorter one decides nothing
@@ -23,8 +23,8 @@ type stall struct {
 
 const watchEvery = 100 * time.Millisecond
 
-// watch goes on until ctx ends.
-func (m *stalls) watch(ctx context.Context) {
+// Watch goes on until ctx ends.
+func (m *Stalls) Watch(ctx context.Context) {
 	timer := time.NewTimer(watchEvery)
 	defer timer.Stop()
 	for {
@@ -42,7 +42,7 @@ func (m *stalls) watch(ctx context.Context) {
 }
 
 // came keeps what was lost until now.
-func (m *stalls) came(now time.Time) {
+func (m *Stalls) came(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	late := stall{now, now.Sub(m.due)}
@@ -54,7 +54,7 @@ func (m *stalls) came(now time.Time) {
 
 // longest returns the longest delay that lasted beyond a moment, one that still lasts
 // included. What was lost before a step began says nothing of it.
-func (m *stalls) longest(since time.Time) time.Duration {
+func (m *Stalls) longest(since time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var worst time.Duration

@@ -1,4 +1,4 @@
-package engine
+package probe
 
 import (
 	"context"
@@ -22,13 +22,13 @@ const maxNoProxyLookup = 2 * time.Second
 // its addresses tell, which the runtime never looks up; the name is looked up beside
 // the walk, and only where NO_PROXY has an address or a range. What cannot be looked
 // up is no finding: behind a proxy names of other networks often do not resolve.
-func (p *probe) judgeNoProxy(ctx context.Context) {
-	env := p.call.view.ProxyEnv
+func (p *Probe) judgeNoProxy(ctx context.Context) {
+	env := p.by.View.ProxyEnv
 	asked := noderuntime.ProxiedURL{URL: &url.URL{Scheme: p.Scheme, Host: p.urlHost()}}
 	if _, err := netip.ParseAddr(p.Host); err != nil && namesAddresses(env) {
 		ctx, cancel := context.WithTimeout(ctx, maxNoProxyLookup)
 		defer cancel()
-		if rep, err := p.call.dns.Check(ctx, p.Host); err == nil {
+		if rep, err := p.by.dns.Check(ctx, p.Host); err == nil {
 			asked.Addrs = rep.Usable()
 		}
 	}
@@ -39,7 +39,7 @@ func (p *probe) judgeNoProxy(ctx context.Context) {
 }
 
 // urlHost is the host as the runtime's URL has it: without the scheme's own port.
-func (p *probe) urlHost() string {
+func (p *Probe) urlHost() string {
 	if p.Scheme == "https" && p.Port == 443 || p.Scheme == "http" && p.Port == 80 {
 		if strings.Contains(p.Host, ":") {
 			return "[" + p.Host + "]"

@@ -1,4 +1,4 @@
-package engine
+package probe
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/internal/node"
+	"github.com/pullwalk/pullwalk/internal/notify"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/internal/registry"
 	"github.com/pullwalk/pullwalk/reach"
@@ -19,7 +20,7 @@ import (
 
 // attempt is what is tried of one address (RFC 8305 has the word).
 type attempt struct {
-	probe     *probe
+	probe     *Probe
 	addr      netip.Addr // zero through a proxy
 	index     int
 	steps     map[pull.StepID]pull.Step
@@ -30,7 +31,7 @@ type attempt struct {
 
 // run takes the steps of one address. A step is tried only when the one before passed.
 func (a *attempt) run(ctx context.Context) {
-	for _, id := range a.probe.stages() {
+	for _, id := range a.probe.Stages() {
 		if a.blockedBy != "" {
 			a.keep(pull.Step{ID: id, Status: pull.StatusBlocked, BlockedBy: a.blockedBy})
 			continue
@@ -41,7 +42,7 @@ func (a *attempt) run(ctx context.Context) {
 		if id == pull.StepConnect {
 			more = a.probe.again(ctx, a.connectAgain)
 		}
-		s := a.probe.timed(ctx, pull.Step{ID: id, Addr: a.addr}, func(ctx context.Context, _ *watch) outcome {
+		s := a.probe.timed(ctx, pull.Step{ID: id, Addr: a.addr}, func(ctx context.Context, _ *notify.Watch) outcome {
 			switch id {
 			case pull.StepRoute:
 				return outcomeOf(a.route(ctx))
@@ -90,7 +91,7 @@ func (a *attempt) route(ctx context.Context) pull.Step {
 // denied sets the status of a step that would lead to an address which must not be
 // connected to.
 func (a *attempt) denied(s pull.Step, addr netip.Addr) (pull.Step, bool) {
-	err := a.probe.call.opts.AllowAddr(netip.AddrPortFrom(addr, a.probe.Port))
+	err := a.probe.by.AllowAddr(netip.AddrPortFrom(addr, a.probe.Port))
 	// The node's own settings name where its credentials come from, often at a
 	// link-local address; a registry cannot choose it, and nothing is asked there.
 	if err == nil || a.probe.Role == registry.RoleCredential {
@@ -105,7 +106,7 @@ func (a *attempt) denied(s pull.Step, addr netip.Addr) (pull.Step, bool) {
 // lookup asks the kernel for the way to the address.
 func (a *attempt) lookup(ctx context.Context) pull.Step {
 	s := pull.Step{ID: pull.StepRoute}
-	rep, err := a.probe.call.reach.CheckRoute(ctx, a.addr)
+	rep, err := a.probe.by.reach.CheckRoute(ctx, a.addr)
 	if err != nil {
 		return questionFailed(s, err)
 	}
@@ -151,11 +152,11 @@ func (a *attempt) named(findings []classify.Finding) []classify.Finding {
 // dial opens a connection to the address and no other, or one through the
 // proxy. The report is nil through a proxy.
 func (a *attempt) dial(ctx context.Context) (net.Conn, *reach.Report, error) {
-	if a.probe.via != nil {
+	if a.probe.Via != nil {
 		conn, err := a.through(ctx)
 		return conn, nil, err
 	}
-	rep, conn, err := a.probe.call.reach.Connect(ctx, a.addrPort())
+	rep, conn, err := a.probe.by.reach.Connect(ctx, a.addrPort())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -170,7 +171,7 @@ func (a *attempt) dial(ctx context.Context) (net.Conn, *reach.Report, error) {
 
 func (a *attempt) tls(ctx context.Context, open net.Conn) outcome {
 	s := pull.Step{ID: pull.StepTLS}
-	if err := a.probe.call.view.RootsErr; err != nil {
+	if err := a.probe.by.View.RootsErr; err != nil {
 		_ = open.Close()
 		return outcomeOf(questionFailed(s, err))
 	}
@@ -184,8 +185,8 @@ func (a *attempt) tls(ctx context.Context, open net.Conn) outcome {
 	}
 	s.Report = rep
 	findings := rep.Findings()
-	if a.probe.call.opts.Depth == pull.Complete { // for a proof
-		findings = append(findings, a.probe.call.view.RootByHand(rep)...)
+	if a.probe.by.Complete { // for a proof
+		findings = append(findings, a.probe.by.View.RootByHand(rep)...)
 	}
 	return outcome{Outcome: pull.Outcome{Step: pull.StatusOf(s, rep.Held(), rep.Inconclusive, findings)}, conn: conn, spare: spare}
 }
@@ -195,12 +196,12 @@ func (a *attempt) tlsTarget() netip.AddrPort {
 	if a.addr.IsValid() {
 		return a.addrPort()
 	}
-	return netip.AddrPortFrom(a.probe.via.through.addr, a.probe.via.Port)
+	return netip.AddrPortFrom(a.probe.Via.through.addr, a.probe.Via.Port)
 }
 
 // dial returns one more connection by the address that is through, verified like the
 // first.
-func (p *probe) dial(ctx context.Context) (net.Conn, error) {
+func (p *Probe) dial(ctx context.Context) (net.Conn, error) {
 	a := p.through
 	conn, _, err := a.dial(ctx)
 	if err != nil || p.Scheme != "https" {
@@ -226,13 +227,13 @@ func (p *probe) dial(ctx context.Context) (net.Conn, error) {
 // tlsChecker verifies as the source's settings say. Its first connection is open; more
 // are made in the same way.
 func (a *attempt) tlsChecker(open net.Conn) *tlsauth.Checker {
-	p, v := a.probe, a.probe.call.view
+	p, v := a.probe, a.probe.by.View
 	first := make(chan net.Conn, 1)
 	first <- open
 	c := &tlsauth.Checker{
 		Hellos: v.Hellos(), Roots: v.Roots, Trust: v.RootFiles, FS: v.FS,
-		CA: p.tls.ca, CASource: p.tls.by, ClientPairs: p.tls.pairs, SkipVerify: p.tls.skipVerify,
-		RuntimeStarted: v.Runtime.Started, Seen: p.seen, Now: v.Now, Limit: p.call.opts.Limits.TLS, UserAgent: p.call.opts.UserAgent,
+		CA: p.tls.CA, CASource: p.tls.By, ClientPairs: p.tls.Pairs, SkipVerify: p.tls.SkipVerify,
+		RuntimeStarted: v.Runtime.Started, Seen: p.seen, Now: v.Now, Limit: p.by.Limits.TLS, UserAgent: p.by.UserAgent,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			select {
 			case c := <-first:
@@ -246,7 +247,7 @@ func (a *attempt) tlsChecker(open net.Conn) *tlsauth.Checker {
 			return registry.ReadAhead(c), nil
 		},
 	}
-	if p.via == nil { // through a proxy the path is the proxy's
+	if p.Via == nil { // through a proxy the path is the proxy's
 		c.DialSegments = v.DialSegment()
 	}
 	return c

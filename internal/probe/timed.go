@@ -1,4 +1,4 @@
-package engine
+package probe
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pullwalk/pullwalk/classify"
+	"github.com/pullwalk/pullwalk/internal/notify"
 	"github.com/pullwalk/pullwalk/internal/pull"
 )
 
@@ -23,15 +24,15 @@ func outcomeOf(s pull.Step) outcome { return outcome{Outcome: pull.Outcome{Step:
 
 // timed runs one step: it is watched for silence, and left behind if it ignores
 // the end of ctx.
-func (p *probe) timed(ctx context.Context, s pull.Step, run func(context.Context, *watch) outcome) outcome {
+func (p *Probe) timed(ctx context.Context, s pull.Step, run func(context.Context, *notify.Watch) outcome) outcome {
 	if ctx.Err() != nil { // the end has come: each step begun now could cost another grace
 		s.Status, s.Reason = pull.StatusInconclusive, pull.EndOf(ctx)
 		return outcomeOf(s)
 	}
-	w := p.call.notify.watch(Progress{Step: s.ID, Endpoint: p.HostPort(), Addr: s.Addr, Subject: s.Subject, Layer: pull.SilenceOf(s.ID)})
-	defer w.stop()
+	w := p.by.Notify.Watch(notify.Progress{Step: s.ID, Endpoint: p.HostPort(), Addr: s.Addr, Subject: s.Subject, Layer: pull.SilenceOf(s.ID)})
+	defer w.Stop()
 	start := time.Now()
-	out, ok := await(ctx, func() outcome { return run(ctx, w) })
+	out, ok := notify.Await(ctx, func() outcome { return run(ctx, w) })
 	if !ok {
 		out = outcomeOf(s)
 		out.Status, out.Reason = pull.StatusInconclusive, pull.EndOf(ctx)+"; code of the caller did not return"
@@ -50,27 +51,7 @@ func questionFailed(s pull.Step, err error) pull.Step {
 	return s
 }
 
-// grace is how long a seam may take to notice that its context ended.
-const grace = 100 * time.Millisecond
-
-// await runs f and waits for it. When ctx ends, f gets a short grace; after that
-// it is left behind, which only code that ignores its context can bring about,
-// and await reports false.
-func await[T any](ctx context.Context, f func() T) (T, bool) {
-	out := make(chan T, 1)
-	go func() { out <- f() }()
-	select {
-	case v := <-out:
-		return v, true
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case v := <-out:
-		return v, true
-	case <-timer.C:
-		var zero T
-		return zero, false
-	}
+// Timed makes one request within its limits.
+func (p *Probe) Timed(ctx context.Context, s pull.Step, ask func(context.Context, func(int64)) pull.Outcome) pull.Outcome {
+	return p.timed(ctx, s, func(ctx context.Context, w *notify.Watch) outcome { return outcome{Outcome: ask(ctx, w.Heard)} }).Outcome
 }

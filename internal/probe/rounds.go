@@ -1,4 +1,4 @@
-package engine
+package probe
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/dnscheck"
+	"github.com/pullwalk/pullwalk/internal/notify"
 	"github.com/pullwalk/pullwalk/internal/pull"
 	"github.com/pullwalk/pullwalk/reach"
 )
@@ -28,8 +29,8 @@ type rounds struct {
 }
 
 // again begins the rounds after the first. nil = there are none.
-func (p *probe) again(ctx context.Context, run func(context.Context) outcome) *rounds {
-	n := p.call.opts.Rounds - 1
+func (p *Probe) again(ctx context.Context, run func(context.Context) outcome) *rounds {
+	n := p.by.Rounds - 1
 	if n <= 0 {
 		return nil
 	}
@@ -56,7 +57,7 @@ func (p *probe) again(ctx context.Context, run func(context.Context) outcome) *r
 // behind, as in any step.
 func once(ctx context.Context, run func(context.Context) outcome) outcome {
 	start := time.Now()
-	out, ok := await(ctx, func() outcome { return run(ctx) })
+	out, ok := notify.Await(ctx, func() outcome { return run(ctx) })
 	if !ok {
 		out = ended(ctx)
 		out.Reason += "; code of the caller did not return"
@@ -128,9 +129,9 @@ func (r rate) failures() string {
 	return strings.Join(names, ", ")
 }
 
-// told records the rounds of one subject. They only warn: that something never
+// recordRounds records the rounds of one subject. They only warn: that something never
 // holds the step itself has said.
-func (p *probe) told(s pull.Step, index int, r rate, findings []classify.Finding) {
+func (p *Probe) recordRounds(s pull.Step, index int, r rate, findings []classify.Finding) {
 	switch {
 	case len(findings) > 0 && r.held > 0:
 		s.Status = pull.StatusDegraded
@@ -148,9 +149,9 @@ func (p *probe) told(s pull.Step, index int, r rate, findings []classify.Finding
 	p.record(s, index)
 }
 
-// connectAgain is one more connect of a lane. Silence is not traced again.
+// connectAgain is one more connect to an address. Silence is not traced again.
 func (a *attempt) connectAgain(ctx context.Context) outcome {
-	c := &reach.Checker{Router: a.probe.call.view.Router, Dialer: a.probe.call.view.Dialer, Limit: a.probe.call.opts.Limits.Connect, NoTrace: true}
+	c := &reach.Checker{Router: a.probe.by.View.Router, Dialer: a.probe.by.View.Dialer, Limit: a.probe.by.Limits.Connect, NoTrace: true}
 	rep, conn, err := c.Connect(ctx, a.addrPort())
 	if err != nil {
 		return outcomeOf(questionFailed(pull.Step{}, err))
@@ -170,12 +171,12 @@ func (a *attempt) connects(first outcome, more *rounds) outcome {
 		a.probe.beside.Go(func() {
 			all := more.wait(outcome{})
 			closeBut(all, -1)
-			a.tellConnects(seen, all)
+			a.judgeConnects(seen, all)
 		})
 		return first
 	}
 	all := more.wait(outcome{})
-	findings := a.tellConnects(seen, all)
+	findings := a.judgeConnects(seen, all)
 	kept := -1
 	for i, o := range all {
 		if o.conn != nil && pull.Passes(o.Status) {
@@ -202,9 +203,9 @@ func closeBut(all []outcome, kept int) {
 	}
 }
 
-// tellConnects records the rounds of the lane's address; all[0] stands for the
+// judgeConnects records the rounds of the address; all[0] stands for the
 // first, which was seen.
-func (a *attempt) tellConnects(first pull.Round, all []outcome) []classify.Finding {
+func (a *attempt) judgeConnects(first pull.Round, all []outcome) []classify.Finding {
 	list := []pull.Round{first}
 	for _, o := range all[1:] {
 		list = append(list, o.round())
@@ -229,23 +230,23 @@ func (a *attempt) tellConnects(first pull.Round, all []outcome) []classify.Findi
 		}
 		findings = append(findings, f)
 	}
-	a.probe.told(pull.Step{Layer: classify.LayerRoute, Subject: string(pull.StepConnect), Addr: a.addr, Rounds: list}, a.index, r, slices.Clone(findings))
+	a.probe.recordRounds(pull.Step{Layer: classify.LayerRoute, Subject: string(pull.StepConnect), Addr: a.addr, Rounds: list}, a.index, r, slices.Clone(findings))
 	return findings
 }
 
 // lookups judges the lookups of e's name, as connects does for an address.
-func (p *probe) lookups(first outcome, more *rounds) outcome {
+func (p *Probe) lookups(first outcome, more *rounds) outcome {
 	if more == nil {
 		return first
 	}
 	seen := first
 	seen.Findings = slices.Clone(first.Findings) // those of the step are placed when it is recorded
 	if pull.Passes(first.Status) {
-		p.beside.Go(func() { p.tellLookups(more.wait(seen)) })
+		p.beside.Go(func() { p.judgeLookups(more.wait(seen)) })
 		return first
 	}
 	all := more.wait(seen)
-	findings := p.tellLookups(all)
+	findings := p.judgeLookups(all)
 	i := slices.IndexFunc(all, func(o outcome) bool { return pull.Passes(o.Status) && o.Report != nil })
 	if i < 0 || first.Status != pull.StatusFailed {
 		return first
@@ -256,9 +257,9 @@ func (p *probe) lookups(first outcome, more *rounds) outcome {
 	return held
 }
 
-// tellLookups records the rounds of the name. Addresses that rotate are no fault;
+// judgeLookups records the rounds of the name. Addresses that rotate are no fault;
 // an answer that fails now and then is, and so is one that is private now and then.
-func (p *probe) tellLookups(all []outcome) []classify.Finding {
+func (p *Probe) judgeLookups(all []outcome) []classify.Finding {
 	var list []pull.Round
 	var reports []*dnscheck.Report
 	for _, o := range all {
@@ -296,7 +297,7 @@ func (p *probe) tellLookups(all []outcome) []classify.Finding {
 		}
 		findings = append(findings, f)
 	}
-	p.told(pull.Step{Layer: classify.LayerDNS, Subject: string(pull.StepDNS), Rounds: list}, 0, r, slices.Clone(findings))
+	p.recordRounds(pull.Step{Layer: classify.LayerDNS, Subject: string(pull.StepDNS), Rounds: list}, 0, r, slices.Clone(findings))
 	return findings
 }
 
