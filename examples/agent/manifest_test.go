@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -35,10 +36,11 @@ type daemonSet struct {
 }
 
 type container struct {
-	Args []string
-	Env  []struct {
-		Name      string
-		ValueFrom struct{ FieldRef struct{ FieldPath string } }
+	Args  []string
+	Image string
+	Env   []struct {
+		Name, Value string
+		ValueFrom   struct{ FieldRef struct{ FieldPath string } }
 	}
 	Ports           []struct{ ContainerPort, HostPort int }
 	SecurityContext struct {
@@ -104,9 +106,11 @@ func TestManifest(t *testing.T) {
 
 	env := map[string]string{}
 	for _, e := range c.Env {
-		env[e.Name] = e.ValueFrom.FieldRef.FieldPath
+		env[e.Name] = cmp.Or(e.Value, e.ValueFrom.FieldRef.FieldPath)
 	}
-	require.Equal(t, map[string]string{"NODE_NAME": "spec.nodeName", "NODE_IP": "status.hostIP"}, env)
+	require.Regexp(t, `@sha256:[0-9a-f]{64}$`, c.Image)
+	require.Equal(t, "128Mi", c.Resources.Limits["memory"])
+	require.Equal(t, map[string]string{"GOMEMLIMIT": "100MiB", "NODE_NAME": "spec.nodeName", "NODE_IP": "status.hostIP"}, env)
 	require.Equal(t, c.Ports[0].ContainerPort, c.Ports[0].HostPort)
 
 	// Every flag is one, and what it names is mounted.

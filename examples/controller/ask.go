@@ -8,6 +8,11 @@ import (
 	"os"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/pullwalk/pullwalk"
 	"github.com/pullwalk/pullwalk/classify"
 	"github.com/pullwalk/pullwalk/examples/internal/agentclient"
@@ -32,6 +37,44 @@ func (f files) Diagnose(ctx context.Context, addr netip.AddrPort, req agentclien
 		return nil, err
 	}
 	return c.Diagnose(ctx, addr, req)
+}
+
+// perNode is an asker for agents that have a certificate each. A token is for the agent
+// of one node: root there, who sees it, can ask no other with it.
+type perNode struct {
+	authority string
+	token     func(ctx context.Context, node string) ([]byte, error)
+}
+
+func (p perNode) Diagnose(ctx context.Context, addr netip.AddrPort, req agentclient.Request) ([]*pullwalk.Result, error) {
+	pem, err := os.ReadFile(p.authority)
+	if err != nil {
+		return nil, err
+	}
+	c, err := agentclient.NewPerNode(pem, p.token)
+	if err != nil {
+		return nil, err
+	}
+	return c.Diagnose(ctx, addr, req)
+}
+
+const tokenSeconds = 600 // the least that the API server gives
+
+// nodeTokens asks the cluster for tokens of a service account, one for each request.
+type nodeTokens struct {
+	writer  client.SubResourceWriter // of tokens
+	account client.ObjectKey
+}
+
+func (n nodeTokens) token(ctx context.Context, node string) ([]byte, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: n.account.Namespace, Name: n.account.Name}}
+	req := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences: []string{agentclient.NodeServerName(node)}, ExpirationSeconds: new(int64(tokenSeconds)),
+	}}
+	if err := n.writer.Create(ctx, account, req); err != nil {
+		return nil, err
+	}
+	return []byte(req.Status.Token), nil
 }
 
 // budget is what an agent may take for a request: it asks for all images at once,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -46,6 +47,9 @@ func TestKubernetes(t *testing.T) {
 		require.NoError(t, c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	for _, o := range rights(t) {
+		require.NoError(t, c.Create(ctx, o))
+	}
+	for _, o := range policies(t) {
 		require.NoError(t, c.Create(ctx, o))
 	}
 	require.NoError(t, c.Create(ctx, nodeOfPool("node-1", "blue")))
@@ -109,6 +113,8 @@ func TestKubernetes(t *testing.T) {
 	require.Len(t, web.Status.Conditions, 3)
 	require.NotEmpty(t, web.Status.ContainerStatuses)
 
+	mayNot(t, admin, web)
+
 	// Another process finds it said: the Pod does not change.
 	stop()
 	version := web.ResourceVersion
@@ -137,7 +143,7 @@ func TestKubernetes(t *testing.T) {
 	stop()
 	for _, pod := range []*corev1.Pod{web, pending("node-1", "never-was", appImage, corev1.ContainerState{})} {
 		written := &recorder{}
-		_, err := teller{c.Status(), written}.tell(ctx, pod, conclusion{status: corev1.ConditionTrue, reason: "Wrong", source: sourceProbe, key: "k"}, "", time.Now())
+		_, err := teller{writer: c.Status(), recorder: written}.tell(ctx, pod, conclusion{status: corev1.ConditionTrue, reason: "Wrong", source: sourceProbe, key: "k"}, "", time.Now())
 		require.NoError(t, err, "that it has gone is no failure")
 		require.Empty(t, written.notes, pod.Name)
 	}
@@ -150,6 +156,50 @@ func as(admin *rest.Config) *rest.Config {
 	c := rest.CopyConfig(admin)
 	c.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:pullwalk:pullwalk-controller", Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	return c
+}
+
+// mayNot tries what the right to patch pods/status allows without the policy.
+func mayNot(t *testing.T, admin *rest.Config, pod *corev1.Pod) {
+	t.Helper()
+	c, err := client.New(as(admin), client.Options{Scheme: scheme.Scheme})
+	require.NoError(t, err)
+	attacks := map[string]func(*corev1.Pod){
+		"ready": func(p *corev1.Pod) {
+			for i := range p.Status.Conditions {
+				if p.Status.Conditions[i].Type == corev1.PodReady {
+					p.Status.Conditions[i].Status = corev1.ConditionTrue
+				}
+			}
+		},
+		"another condition": func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "evil.example/Gate", Status: corev1.ConditionTrue})
+		},
+		"phase":      func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
+		"address":    func(p *corev1.Pod) { p.Status.PodIP, p.Status.PodIPs = "10.9.9.9", []corev1.PodIP{{IP: "10.9.9.9"}} },
+		"labels":     func(p *corev1.Pod) { p.Labels = map[string]string{"app": "victim"} },
+		"annotation": func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} },
+		"finalizer":  func(p *corev1.Pod) { p.Finalizers = []string{"evil.example/stay"} },
+		"containers": func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Ready = true },
+	}
+	for name, change := range attacks {
+		// A policy is in force a moment after it was made; dry runs change nothing.
+		require.Eventually(t, func() bool {
+			changed := pod.DeepCopy()
+			change(changed)
+			err := c.Status().Patch(t.Context(), changed, client.StrategicMergeFrom(pod), client.DryRunAll)
+			return err != nil && strings.Contains(err.Error(), "pullwalk-controller") && strings.Contains(err.Error(), "the controller ")
+		}, 30*time.Second, 100*time.Millisecond, name)
+	}
+}
+
+// policies are what takes most of pods/status away again.
+func policies(t *testing.T) []client.Object {
+	t.Helper()
+	docs := documents(t)
+	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
+	require.NoError(t, yaml.UnmarshalStrict(docs["ValidatingAdmissionPolicy"], policy))
+	require.NoError(t, yaml.UnmarshalStrict(docs["ValidatingAdmissionPolicyBinding"], binding))
+	return []client.Object{policy, binding}
 }
 
 // rights are the roles of deploy.yaml and to whom they are given.

@@ -34,7 +34,8 @@ type config struct {
 	agentPort                 uint
 	ask                       asker // nil = by the files below
 	authority, token          string
-	sendSecrets               bool
+	account                   string // NAMESPACE/NAME; "" = all agents share a certificate and the token
+	sendSecrets, eventsOnly   bool
 	poolLabels                string
 	concurrent                int
 	elect                     bool
@@ -79,6 +80,8 @@ func parse(args []string, out io.Writer) (config, error) {
 	f.UintVar(&c.agentPort, "agent-port", agentclient.DefaultPort, "port of the agents on their nodes")
 	f.StringVar(&c.authority, "agent-ca", "/etc/pullwalk/tls.crt", "certificate that the agents' is signed by, or that certificate")
 	f.StringVar(&c.token, "token-file", "/etc/pullwalk/token", "bearer token for the agents")
+	f.StringVar(&c.account, "node-tokens-of", "", "`NAMESPACE/NAME` of the own service account: ask with a token of it for each node, which no other node's agent takes, in the place of -token-file, and check that each agent's certificate is its node's")
+	f.BoolVar(&c.eventsOnly, "events-only", false, "write events and metrics, and no condition: then the right to patch pods/status is not needed")
 	f.BoolVar(&c.sendSecrets, "send-pull-secrets", false, "send Pods' pull secrets to the agent on their node; needs the right to get secrets")
 	f.StringVar(&c.poolLabels, "pool-labels", "kubernetes.azure.com/agentpool,agentpool,cloud.google.com/gke-nodepool,eks.amazonaws.com/nodegroup,karpenter.sh/nodepool",
 		"labels of a node that may name its pool; the first that is there counts")
@@ -94,6 +97,8 @@ func parse(args []string, out io.Writer) (config, error) {
 		return config{}, fmt.Errorf("%q is no flag", f.Arg(0))
 	case c.agentPort == 0 || c.agentPort > 65535:
 		return config{}, fmt.Errorf("-agent-port %d is no port", c.agentPort)
+	case c.account != "" && strings.Count(c.account, "/") != 1:
+		return config{}, fmt.Errorf("-node-tokens-of: want NAMESPACE/NAME, got %q", c.account)
 	case c.concurrent < 1:
 		return config{}, errors.New("-concurrent is at least 1")
 	}
@@ -120,6 +125,10 @@ func newManager(rc *rest.Config, cfg config) (manager.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	if namespace, name, ok := strings.Cut(cfg.account, "/"); ok {
+		tokens := nodeTokens{mgr.GetClient().SubResource("token"), client.ObjectKey{Namespace: namespace, Name: name}}
+		cfg.ask = perNode{cfg.authority, tokens.token}
+	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, err
 	}
@@ -135,7 +144,7 @@ func newManager(rc *rest.Config, cfg config) (manager.Manager, error) {
 		agents:  agents{mgr.GetCache(), cfg.agentNamespace, cfg.agentName, uint16(cfg.agentPort)},
 		pools:   &pools{reader: mgr.GetAPIReader(), keys: strings.Split(cfg.poolLabels, ",")},
 		secrets: secrets{mgr.GetAPIReader(), cfg.sendSecrets},
-		teller:  teller{mgr.GetClient().Status(), mgr.GetEventRecorder("pullwalk.dev/controller")},
+		teller:  teller{writer: mgr.GetClient().Status(), recorder: mgr.GetEventRecorder("pullwalk.dev/controller"), eventsOnly: cfg.eventsOnly},
 		metrics: m, now: time.Now,
 	}
 	return mgr, r.watch(mgr, cfg.concurrent)

@@ -48,8 +48,9 @@ func keyOf(c *corev1.PodCondition) string {
 
 // teller writes conditions and events.
 type teller struct {
-	writer   client.SubResourceWriter // of the status
-	recorder events.EventRecorder
+	writer     client.SubResourceWriter // of the status
+	recorder   events.EventRecorder
+	eventsOnly bool // no condition is written
 }
 
 // tell writes the conclusion on the Pod if it is another than what stands there.
@@ -73,7 +74,10 @@ func (t teller) tell(ctx context.Context, pod *corev1.Pod, c conclusion, told st
 	apply := corev1ac.Pod(pod.Name, pod.Namespace).
 		WithUID(pod.UID). // and not a new Pod of that name
 		WithStatus(corev1ac.PodStatus().WithConditions(says))
-	err := t.writer.Apply(ctx, apply, client.FieldOwner(fieldOwner), client.ForceOwnership)
+	var err error
+	if !t.eventsOnly {
+		err = t.writer.Apply(ctx, apply, client.FieldOwner(fieldOwner), client.ForceOwnership)
+	}
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return c.key, nil // it has gone meanwhile

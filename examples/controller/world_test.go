@@ -217,7 +217,7 @@ func (c *cluster) restart(t testing.TB) {
 	c.reconciler = &reconciler{
 		pods: c.client, live: c.client, ask: c.fleet.files, agents: agents{c.client, "pullwalk", "pullwalk-agent", c.fleet.addr.Port()},
 		pools: &pools{reader: c.client, keys: []string{"agentpool"}}, secrets: secrets{reader: c.client},
-		teller: teller{c.client.Status(), c.events}, metrics: m, now: func() time.Time { return c.clock },
+		teller: teller{writer: c.client.Status(), recorder: c.events}, metrics: m, now: func() time.Time { return c.clock },
 	}
 }
 

@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"net/netip"
+	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/pullwalk/pullwalk/examples/internal/agentclient"
 )
 
 // agentSelector finds the pods of examples/agent/daemonset.yaml.
@@ -59,4 +63,17 @@ func agentOf(pod *corev1.Pod, port uint16) agent {
 	}
 	a.addr = netip.AddrPortFrom(addr, port)
 	return a
+}
+
+// nodeToken asks the cluster for a token that the agent of one node takes and no other.
+func nodeToken(ctx context.Context, c kubernetes.Interface, account, node string) ([]byte, error) {
+	namespace, name, _ := strings.Cut(account, "/")
+	seconds := int64(600) // the least that the API server gives
+	got, err := c.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{agentclient.NodeServerName(node)}, ExpirationSeconds: &seconds},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return []byte(got.Status.Token), nil
 }

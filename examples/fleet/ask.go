@@ -190,10 +190,22 @@ func (q question) askImage(ctx context.Context, addr netip.AddrPort, node, image
 // another. What a short name stands for is the runtime's to say.
 func otherReference(r *pullwalk.Result, image string) error {
 	ref, err := endpoints.ParseReference(image)
-	if err != nil || !strings.HasPrefix(image, ref.Registry+"/") || r.Image.Reference == ref.String() {
+	if err != nil || !strings.HasPrefix(image, ref.Registry+"/") || r.Image.Reference == canonical(ref) {
 		return nil
 	}
 	return fmt.Errorf("%w: it is about %q", agentclient.ErrAnswer, shown(r.Image.Reference))
+}
+
+// canonical is a reference in full, as results name it.
+func canonical(ref endpoints.Reference) string {
+	s := ref.Registry + "/" + ref.Repository
+	if ref.Tag != "" {
+		s += ":" + ref.Tag
+	}
+	if ref.Digest != "" {
+		s += "@" + ref.Digest
+	}
+	return s
 }
 
 // ownLabels says of which node and pool the result is. That is what was asked, and

@@ -66,6 +66,7 @@ type settings struct {
 	agentNamespace        string
 	agentPort             uint
 	agentCA, tokenFile    string
+	nodeTokensOf          string // NAMESPACE/NAME; "" = all agents share a certificate and the token
 	pullSecrets           string
 	budget, timeout       time.Duration
 	kubeconfig, cluster   string
@@ -92,6 +93,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.UintVar(&s.agentPort, "agent-port", agentclient.DefaultPort, "port of the agents")
 	f.StringVar(&s.agentCA, "agent-ca", "", "PEM `file` of what signed the agents' certificate")
 	f.StringVar(&s.tokenFile, "agent-token-file", "", "`file` with the agents' token")
+	f.StringVar(&s.nodeTokensOf, "node-tokens-of", "", "`NAMESPACE/NAME` of a service account: ask with a token of it for each node, which no other node's agent takes, in the place of -agent-token-file, and check that each agent's certificate is its node's")
 	f.StringVar(&s.pullSecrets, "pull-secrets", secretsKeep, "`send` the workload's pull secrets to the agents asked, or ignore them; without it they stay, and nothing is proved where there are any")
 	f.DurationVar(&s.budget, "budget", 0, "limit for one image on one node, at most "+agentclient.MaxBudget.String()+" (default 5m, without -complete 1m)")
 	f.DurationVar(&s.timeout, "timeout", 0, "limit for everything; what is not known by then is open (default none)")
@@ -121,7 +123,9 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 		return s, errors.New("-budget is less than a millisecond")
 	case !slices.Contains([]string{secretsKeep, secretsSend, secretsIgnore}, s.pullSecrets):
 		return s, fmt.Errorf("-pull-secrets %q is neither %s nor %s", s.pullSecrets, secretsSend, secretsIgnore)
-	case s.agentCA == "" || s.tokenFile == "":
+	case s.nodeTokensOf != "" && strings.Count(s.nodeTokensOf, "/") != 1:
+		return s, fmt.Errorf("-node-tokens-of: want NAMESPACE/NAME, got %q", s.nodeTokensOf)
+	case s.agentCA == "" || s.tokenFile == "" && s.nodeTokensOf == "":
 		return s, errors.New("-agent-ca and -agent-token-file are needed: agents answer over TLS and to a token only")
 	}
 	if err := checkImages(s.images); err != nil {
@@ -133,11 +137,15 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	return s, nil
 }
 
-// client makes the client of the agents.
-func (s settings) client() (*agentclient.Client, error) {
+// client makes the client of the agents. tokens gives the one of a node, where each has
+// its own.
+func (s settings) client(tokens func(ctx context.Context, node string) ([]byte, error)) (*agentclient.Client, error) {
 	authority, err := os.ReadFile(s.agentCA)
 	if err != nil {
 		return nil, err
+	}
+	if s.nodeTokensOf != "" {
+		return agentclient.NewPerNode(authority, tokens)
 	}
 	token := func() ([]byte, error) { return os.ReadFile(s.tokenFile) }
 	if _, err := token(); err != nil {
@@ -163,12 +171,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, connect c
 		complain(err)
 		return exitInvalid
 	}
-	agents, err := s.client()
+	cluster, namespace, err := connect(s.kubeconfig, s.cluster)
 	if err != nil {
 		complain(err)
 		return exitInvalid
 	}
-	cluster, namespace, err := connect(s.kubeconfig, s.cluster)
+	agents, err := s.client(func(ctx context.Context, node string) ([]byte, error) {
+		return nodeToken(ctx, cluster, s.nodeTokensOf, node)
+	})
 	if err != nil {
 		complain(err)
 		return exitInvalid

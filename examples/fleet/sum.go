@@ -87,7 +87,25 @@ func (r *report) sum(s sight) {
 	for i, o := range r.Unanswered {
 		r.Unanswered[i].told = told[[2]string{o.Image, o.Pool}]
 	}
+	r.needPlugins(s.outcomes)
 	r.judge()
+}
+
+// unrun stands in the reason of a result that hangs on a credential plugin.
+const unrun = "it was not run, so what it gives is not known"
+
+// needPlugins names the pools whose kubelets pull with what a plugin gives, and whose
+// agents run none.
+func (r *report) needPlugins(outcomes []outcome) {
+	var pools []string
+	for _, o := range outcomes {
+		if o.result != nil && o.result.Verdict == pullwalk.StatusInconclusive && strings.Contains(o.result.Inconclusive, unrun) && !slices.Contains(pools, o.Pool) {
+			pools = append(pools, o.Pool)
+		}
+	}
+	if len(pools) > 0 {
+		r.Notes = append(r.Notes, "the kubelets of "+strings.Join(pools, ", ")+" take credentials from plugins: nothing is proved there without agents on these nodes' own root with -run-credential-plugins")
+	}
 }
 
 // answeredByIdentity says whether the pull failed where answers depend on who asks:

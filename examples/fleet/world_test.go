@@ -116,7 +116,7 @@ func proved(node, image string) *pullwalk.Result {
 	ref, _ := endpoints.ParseReference(image)
 	return &pullwalk.Result{
 		Schema: pullwalk.Schema, Verdict: pullwalk.StatusOK, Pull: pullwalk.Complete, Started: noon,
-		Image:   pullwalk.ImageRef{Given: image, Reference: ref.String(), Registry: ref.Registry, Platform: "linux/amd64", Digest: digest},
+		Image:   pullwalk.ImageRef{Given: image, Reference: canonical(ref), Registry: ref.Registry, Platform: "linux/amd64", Digest: digest},
 		Vantage: pullwalk.Vantage{HostName: node, NetworkNamespace: "host", Runtime: "containerd", Nameservers: []string{"10.20.0.2:53"}, Identity: "anonymous", Labels: []pullwalk.Label{{Key: "node", Value: node}}},
 		Proof:   &pullwalk.Proof{Digest: digest, Layers: 3, Bytes: 103330},
 	}
