@@ -15,7 +15,7 @@
 // proxy in between. Each is probed in stages: name, route, connection, TLS, request. A
 // stage is tried only if the one before held; endpoints are probed side by side. What is
 // seen is written down and never changed; named rules then judge it, and each choice of
-// theirs is a decision that the Result keeps. The first stage that fails on its own, lowest layer first, is
+// theirs is a [Decision]. The first stage that fails on its own, lowest layer first, is
 // the root cause, and the cause decides the owner.
 //
 // The container runtime of the node pulls, in the node's network namespace, before the
