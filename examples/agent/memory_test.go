@@ -131,9 +131,6 @@ func TestMemoryOfPullSecrets(t *testing.T) {
 	require.Less(t, got, uint64(128*mib))
 }
 
-// withRace is set where the race detector is built in.
-var withRace bool
-
 // skipUnderRace skips what counts bytes: the detector's own are among them. CI runs
 // these tests once more without it.
 func skipUnderRace(t *testing.T) {

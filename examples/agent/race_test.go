@@ -2,4 +2,4 @@
 
 package main
 
-func init() { withRace = true }
+const withRace = true
