@@ -121,17 +121,6 @@ func (o Offer) Accepted() CredentialInfo {
 	return info
 }
 
-// exchanged returns what may be said of the credential after a token exchange: the
-// user name where the token says that it was issued for this user. That a token
-// came is not enough, because some servers answer a wrong password with an
-// anonymous one.
-func (o Offer) exchanged(res registry.TokenResult) CredentialInfo {
-	if res.HasToken && res.ForUser {
-		return o.Accepted()
-	}
-	return o.Info
-}
-
 // ForRuntime returns the offer as a runtime sends it: kinds of credentials that
 // it ignores are taken out and named in Info.Ignored. runtime is the name of the
 // process ("containerd", "k3s", "rke2", "crio", "podman", "dockerd"); any other name,
