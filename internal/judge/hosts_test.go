@@ -89,6 +89,7 @@ func TestHints(t *testing.T) {
 		require.Equal(t, tt.want, codes(got.Findings), name)
 		require.Equal(t, pull.StatusFailed, got.Status, "%s: what was seen stays seen", name)
 		require.Equal(t, tt.verdict, res.Verdict, name)
+		require.Equal(t, tt.verdict, res.Sources[0].Verdict, name)
 	}
 	e := at("b")
 	e.Expected = true

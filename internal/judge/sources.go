@@ -50,7 +50,7 @@ func outcome(s *pull.Source, wanted func(*pull.Step) bool) (pull.Status, string)
 		switch {
 		case !decides(e, st) || !wanted(st) || e.Expected && unneeded(s, e):
 		case e.Expected:
-			degraded = degraded || pull.HasSeverity(st.Findings, classify.SeverityWarn) || pull.HasSeverity(st.Findings, classify.SeverityFail)
+			degraded = degraded || pull.HasSeverity(st.Findings, classify.SeverityWarn)
 		case st.Status == pull.StatusFailed:
 			failed = true
 		case st.Status == pull.StatusDegraded:
